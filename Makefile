@@ -12,7 +12,7 @@ DEV := $(VENV)/.dev
 COMPILE := $(BIN)/pip-compile --quiet --no-strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help screenshots run demo reproduce test test-all coverage soak test-changed test-python test-pythons check check-all lint types contracts sizes wording bench tables clean constraints
+.PHONY: help screenshots catalogue run demo reproduce test test-all coverage soak test-changed test-python test-pythons check check-all lint types contracts sizes wording bench tables clean constraints
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -41,6 +41,9 @@ test-all: $(DEV)  ## all tests
 
 screenshots: $(DEV)  ## pictures of the web pages for README and docs
 	SCREENSHOTS=docs/screenshots $(BIN)/python -m pytest -q tests/web/test_screenshots.py
+
+catalogue: $(DEV)  ## pollerd/locale/pollerd.pot: the texts that a translation has
+	$(BIN)/python benchmarks/catalogue.py
 
 coverage: $(DEV)  ## all tests, with branch coverage: takes about half as much CPU time again as test-all
 	$(PYTEST) --cov --cov-report=term $(ARGS)

@@ -27,6 +27,7 @@ from collections.abc import Sequence
 
 from pollerd.masking import masked
 from pollerd.quantities import soon
+from pollerd.texts import N_, _
 
 
 class PollerdError(Exception):
@@ -50,12 +51,13 @@ class InvalidValueError(PermanentError, ValueError):
     def __init__(self, field: str, allowed: str, given: object, *, sentence: bool = False) -> None:
         given = masked(given) if isinstance(given, str) else given
         self.field, self.allowed, self.given, self.sentence = field, allowed, given, sentence
-        super().__init__(self.text if sentence else f"{self.text}; given: {given!r}")
+        super().__init__(self.text if sentence else _("{text}; given: {given!r}", text=self.text, given=given))
 
     @property
     def text(self) -> str:
         """The error without the given value."""
-        return f"{self.field}: {self.allowed}" if self.sentence else f"{self.field}: must be {self.allowed}"
+        template = "{field}: {allowed}" if self.sentence else N_("{field}: must be {allowed}")
+        return _(template, field=self.field, allowed=self.allowed)
 
     def of(self, field: str, *, given: object = None) -> InvalidValueError:
         """Returns the same error of another field, with the given value if that is to be another one."""
@@ -89,13 +91,14 @@ def unknown_name(
     """
     near = nearest(name_given, known, most=1)
     if near:
-        hint = f"did you mean {near}?"
+        hint = _("did you mean {near}?", near=near)
     elif len(known) <= _LISTED_MOST:
-        hint = f"known: {', '.join(known)}" if known else f"there is no {what}"
+        hint = _("known: {names}", names=", ".join(known)) if known else _("there is no {thing}", thing=_(what))
     else:
         hint = more
     name = "" if field.rpartition(".")[2] == name_given else f" {masked(name_given[:_LONGEST_NAME])!r}"
-    return refusal(field, f"unknown {what}{name}" + (f"; {hint}" if hint else ""), value)
+    sentence = _("unknown {thing}{name}", thing=_(what), name=name)
+    return refusal(field, f"{sentence}; {hint}" if hint else sentence, value)
 
 
 def nearest(text: str, names: Sequence[str], most: int = 3) -> str:
@@ -110,7 +113,7 @@ def nearest(text: str, names: Sequence[str], most: int = 3) -> str:
 def with_nearest(allowed: str, name: str, names: Sequence[str], most: int = 1) -> str:
     """Returns what is allowed, with the nearest names behind if there are any."""
     hint = nearest(name, names, most)
-    return f"{allowed} (nearest: {hint})" if hint else allowed
+    return _("{allowed} (nearest: {hint})", allowed=allowed, hint=hint) if hint else allowed
 
 
 class ConfigError(PermanentError):
@@ -121,7 +124,7 @@ class NotFoundError(PermanentError, LookupError):
     """The object does not exist."""
 
     def __init__(self, what: str, key: object) -> None:
-        super().__init__(f"no such {what}: {key}")
+        super().__init__(_("no such {thing}: {key}", thing=_(what), key=key))
         self.what, self.key = what, key
 
 
@@ -129,7 +132,9 @@ class DuplicateError(PermanentError):
     """The object exists already."""
 
     def __init__(self, what: str, key: object, existing_id: int) -> None:
-        super().__init__(f"{what} exists already: {key} (id {existing_id})")
+        super().__init__(
+            _("{thing} exists already: {key} (id {existing_id})", thing=_(what), key=key, existing_id=existing_id)
+        )
         self.what, self.key, self.existing_id = what, key, existing_id
 
 
@@ -176,5 +181,5 @@ class TooManyError(TransientError):
     """More was sent than may be in a time; nothing of it was taken."""
 
     def __init__(self, what: str, seconds: float) -> None:
-        super().__init__(f"too many {what}: try again {soon(seconds)}")
+        super().__init__(_("too many {things}: try again {when}", things=_(what), when=soon(seconds)))
         self.what, self.seconds = what, seconds

@@ -17,6 +17,7 @@ from pollerd.shown import SHOWN, Moment
 from pollerd.site_settings import (
     SiteSpec,
 )
+from pollerd.texts import _
 
 
 class SiteState(StrEnum):
@@ -182,7 +183,7 @@ class Outcome(Struct, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         if (self.kind is OutcomeKind.BODY) != (self.body is not None):
-            raise ValueError("body: present exactly when kind is 'body'")
+            raise ValueError(_("body: present exactly when kind is 'body'"))
 
 
 class Evidence(Struct, frozen=True, gc=False):
@@ -427,6 +428,8 @@ class Site:
     """Number of polls that found nothing because all that differed is masked as noise."""
     page_title: str = ""
     """What the page or feed calls itself, as last read; empty: nothing."""
+    last_change_at: float | None = None
+    """When its last change was detected; None: none was."""
 
     @property
     def title(self) -> str:

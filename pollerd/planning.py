@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pollerd.quantities import counted, duration
+from pollerd.quantities import duration
 from pollerd.ranges import BUDGET
 from pollerd.shown import SHOWN
+from pollerd.texts import N_, _, localised, n_
 
 
 class PlanLimit(StrEnum):
@@ -143,36 +144,44 @@ def exactly(seconds: float) -> str:
 
 def apart(seconds: float) -> str:
     """Formats how often something may happen: "a minute", "in 10 minutes", after "one request"."""
-    if seconds != round(seconds):
-        return f"in {about(seconds)}"
-    number, _, unit = exactly(seconds).partition(" ")
-    return f"{'an' if unit == 'hour' else 'a'} {unit}" if number == "1" else f"in {number} {unit}"
+    each: dict[float, str] = {1: N_("a second"), _MINUTE: N_("a minute"), _HOUR: N_("an hour"), _DAY: N_("a day")}
+    if seconds in each:
+        return _(each[seconds])
+    return _("in {span}", span=exactly(seconds) if seconds == round(seconds) else about(seconds))
 
 
 def about(seconds: float) -> str:
     """Formats an expected duration: "0.4 s", "45 s", "22 min", "3 h 10 min", "2 d 5 h", "14 d"."""
     if seconds < _TWO_DIGITS:
-        return f"{float(f'{seconds:.2g}'):g} s"
+        return _("{number:g} s", number=float(f"{seconds:.2g}"))
     if round(seconds) < _MINUTE:
-        return f"{seconds:.0f} s"
+        return _("{number:.0f} s", number=seconds)
     if round(seconds / _MINUTE) < _MINUTE:
-        return f"{seconds / _MINUTE:.0f} min"
+        return _("{number:.0f} min", number=seconds / _MINUTE)
     if round(seconds / _HOUR) < _DAY // _HOUR:
-        return _in_two(seconds, _HOUR, "h", 600, _MINUTE, "min")
-    return _in_two(seconds, _DAY, "d", _HOUR, _HOUR, "h")
+        return _in_two(seconds, _HOUR, N_("{number:,.0f} h"), 600, _MINUTE, N_("{number:.0f} min"))
+    return _in_two(seconds, _DAY, N_("{number:,.0f} d"), _HOUR, _HOUR, N_("{number:,.0f} h"))
 
 
 def _in_two(seconds: float, large: int, unit: str, step: int, small: int, part: str) -> str:
     """Formats in two units, rounded to `step` s; from ten large ones on in these alone."""
     if seconds >= _TWO_DIGITS * large:
-        return f"{seconds / large:,.0f} {unit}"
+        return _(unit, number=seconds / large)
     whole, rest = divmod(round(seconds / step) * step, large)
-    return f"{whole} {unit} {rest // small} {part}" if rest else f"{whole} {unit}"
+    in_large = _(unit, number=whole)
+    return f"{in_large} {_(part, number=rest // small)}" if rest else in_large
 
 
 def _counted(number: float, unit: str) -> str:
-    shown = f"{number:,.15g}"
-    return f"{shown} {unit}" + ("" if shown == "1" else "s")
+    shown = localised(f"{number:,.15g}")
+    match unit:
+        case "day":
+            return n_("{number} day", "{number} days", number, number=shown)
+        case "hour":
+            return n_("{number} hour", "{number} hours", number, number=shown)
+        case "minute":
+            return n_("{number} minute", "{number} minutes", number, number=shown)
+    return n_("{number} second", "{number} seconds", number, number=shown)
 
 
 # A plan in sentences.
@@ -186,10 +195,10 @@ _USUAL_WEIGHTS = 0.2, 5.0
 def sentences(plan: BudgetPlan) -> tuple[str, ...]:
     """Returns the plan in whole sentences, the most important first."""
     if not plan.sites:
-        hint = ": add one by `pollerd sites add URL`" if plan.tag is None else ""
-        return (f"No page{_tagged(plan)} is polled yet{hint}.",)
+        hint = _(": add one by `pollerd sites add URL`") if plan.tag is None else ""
+        return (_("No page{tagged} is polled yet{hint}.", tagged=_tagged(plan), hint=hint),)
     if plan.current_share is None:
-        return (f"No change of {_pages(plan)} is expected.", _objective(plan))
+        return (_("No change of {pages} is expected.", pages=_pages(plan)), _objective(plan))
     return tuple(
         filter(None, (_needed(plan), _today(plan), _measured(plan.measured), _objective(plan), *_doubts(plan)))
     )
@@ -198,60 +207,102 @@ def sentences(plan: BudgetPlan) -> tuple[str, ...]:
 def in_percent(share: float) -> str:
     """Formats a share as "71 %"; what is not quite nothing or all is neither."""
     if 0 < share < 0.005:
-        return "under 1 %"
+        return _("under 1 %")
     if 0.995 <= share < 1 - 1e-9:
-        return "over 99 %"
-    return f"{100 * share:.0f} %"
+        return _("over 99 %")
+    return _("{number:.0f} %", number=100 * share)
 
 
 def two_digits(number: float) -> str:
     """Formats a number > 0 with two significant digits: "0.25", "14", "1,200"."""
-    return f"{float(f'{number:.2g}'):,.10g}"
+    return localised(f"{float(f'{number:.2g}'):,.10g}")
 
 
 def delays_in_words(median: float | None, p90: float | None) -> str:
     """Formats the delays of which half and nine tenths of the changes stay below."""
     if median is None:
-        return "more than half of all changes are never seen"
-    half = f"half of all changes are seen within {about(median)}"
-    return f"{half}, more than a tenth never" if p90 is None else f"{half}, 90 % within {about(p90)}"
+        return _("more than half of all changes are never seen")
+    half = _("half of all changes are seen within {median}", median=about(median))
+    return _("{half}, more than a tenth never", half=half) if p90 is None else f"{half}, 90 % within {about(p90)}"
 
 
 def _needed(plan: BudgetPlan) -> str:
-    goal = f"{_exact_percent(plan.share)} of the changes of {_pages(plan)} within {exactly(plan.within)}"
+    goal = _(
+        "{exact_percent} of the changes of {pages} within {exactly}",
+        exact_percent=_exact_percent(plan.share),
+        pages=_pages(plan),
+        exactly=exactly(plan.within),
+    )
     if plan.budget is None and plan.min_saving is not None and plan.checks_per_day is not None:
-        return f"To learn of {goal} you need {_checks(plan)}."
+        return _("To learn of {goal} you need {checks}.", goal=goal, checks=_checks(plan))
     if plan.budget is None:
         most = (
-            "" if plan.most is None or plan.most >= plan.share else f" {_capital(in_percent(plan.most))} is the most."
+            ""
+            if plan.most is None or plan.most >= plan.share
+            else _(" {capital} is the most.", capital=_capital(in_percent(plan.most)))
         )
         reasons = "; ".join(_reason(limit, sampled=plan.sampled) for limit in plan.limits[:_MAX_REASONS])
-        return f"No budget lets you learn of {goal}{': ' if reasons else ''}{reasons}.{most}"
-    have = f"you have {plan.current_budget:,g}"
+        return _(
+            "No budget lets you learn of {goal}{reasons}{reasons_2}.{most}",
+            goal=goal,
+            reasons=": " if reasons else "",
+            reasons_2=reasons,
+            most=most,
+        )
+    have = _("you have {current_budget:,g}", current_budget=plan.current_budget)
     if plan.budget < _SELDOM and plan.checks_per_day is not None:
-        enough = "are enough" if plan.budget <= plan.current_budget else "are needed"
-        a_day = f"about {two_digits(plan.checks_per_day)} checks a day {enough}"
-        return f"To learn of {goal}, {a_day} ({two_digits(plan.budget)} polls/s); {have}."
+        enough = _("are enough") if plan.budget <= plan.current_budget else _("are needed")
+        a_day = _("about {two_digits} checks a day {enough}", two_digits=two_digits(plan.checks_per_day), enough=enough)
+        return _(
+            "To learn of {goal}, {a_day} ({two_digits} polls/s); {have}.",
+            goal=goal,
+            a_day=a_day,
+            two_digits=two_digits(plan.budget),
+            have=have,
+        )
     if plan.budget <= plan.current_budget:
-        return f"To learn of {goal}, about {two_digits(plan.budget)} polls/s are enough; {have}."
-    return f"To learn of {goal} you need about {two_digits(plan.budget)} polls/s; {have}."
+        return _(
+            "To learn of {goal}, about {two_digits} polls/s are enough; {have}.",
+            goal=goal,
+            two_digits=two_digits(plan.budget),
+            have=have,
+        )
+    return _(
+        "To learn of {goal} you need about {two_digits} polls/s; {have}.",
+        goal=goal,
+        two_digits=two_digits(plan.budget),
+        have=have,
+    )
 
 
 def _checks(plan: BudgetPlan) -> str:
     """Says how many checks are needed, more than the min_saving of today makes."""
     needed, least = plan.checks_per_day or 0.0, plan.min_saving or 0.0
-    sentence = f"about {two_digits(needed)} checks a day: --min-saving {duration(float(f'{least:.2g}'))}"
+    sentence = _(
+        "about {two_digits} checks a day: --min-saving {value}",
+        two_digits=two_digits(needed),
+        value=duration(float(f"{least:.2g}")),
+    )
     if plan.current_min_saving is not None and plan.current_checks_per_day:
-        today = f"{two_digits(plan.current_checks_per_day)} checks a day"
+        today = _("{two_digits} checks a day", two_digits=two_digits(plan.current_checks_per_day))
         sentence += f" (today {duration(plan.current_min_saving)}, {today})"
     a_second = needed / _DAY
-    return sentence if a_second <= plan.current_budget else f"{sentence} and {two_digits(a_second)} polls/s"
+    return (
+        sentence
+        if a_second <= plan.current_budget
+        else _("{sentence} and {two_digits} polls/s", sentence=sentence, two_digits=two_digits(a_second))
+    )
 
 
 def _today(plan: BudgetPlan) -> str:
     share = in_percent(plan.current_share or 0.0)
     delays = delays_in_words(plan.delay_median, plan.delay_p90)
-    return f"With {plan.current_budget:,g} you learn of {share} in that time; {delays}."
+    return _(
+        "With {current_budget:,g} you learn of {share} in that time; {delays}.",
+        current_budget=plan.current_budget,
+        share=share,
+        delays=delays,
+    )
 
 
 def _measured(delays: MeasuredDelays | None) -> str:
@@ -259,18 +310,34 @@ def _measured(delays: MeasuredDelays | None) -> str:
         return ""
     half, most = about(delays.delay_median), about(delays.delay_p90)
     if delays.changes == 1:
-        return f"Measured where pages name a date: {half} (of 1 change)."
-    return f"Measured where pages name a date: half within {half}, 90 % within {most} (of {delays.changes:,} changes)."
+        return _("Measured where pages name a date: {half} (of 1 change).", half=half)
+    return _(
+        "Measured where pages name a date: half within {half}, 90 % within {most} (of {changes:,} changes).",
+        half=half,
+        most=most,
+        changes=delays.changes,
+    )
 
 
 def _objective(plan: BudgetPlan) -> str:
-    due = "" if plan.deadline is None else f" (within {exactly(plan.deadline)}, where a page says nothing else)"
-    return f"For the objective '{plan.objective}'{due}, as {plan.allocator} splits the budget."
+    due = (
+        ""
+        if plan.deadline is None
+        else _(" (within {exactly}, where a page says nothing else)", exactly=exactly(plan.deadline))
+    )
+    return _(
+        "For the objective '{objective}'{due}, as {allocator} splits the budget.",
+        objective=plan.objective,
+        due=due,
+        allocator=plan.allocator,
+    )
 
 
 def _doubts(plan: BudgetPlan) -> tuple[str, ...]:
     if plan.changes_per_day is None:
-        return (f"{_capital(plan.allocator)} does not estimate how often pages change: all count alike.",)
+        return (
+            _("{capital} does not estimate how often pages change: all count alike.", capital=_capital(plan.allocator)),
+        )
     return _of_objective(plan) + _of_weights(plan) + _of_seldom_polled(plan)
 
 
@@ -278,8 +345,17 @@ def unusual_weight(median: float, min_saving: float) -> str | None:
     """Says that min_saving is meant for weight 1, where most sites have quite another one; None: they have not."""
     if not min_saving or _USUAL_WEIGHTS[0] <= median <= _USUAL_WEIGHTS[1]:
         return None
-    each = f"a check of most is to save {duration(min_saving / median)}" if median else "most are hardly checked"
-    return f"the median weight is {median:g}, and --min-saving {duration(min_saving)} is for weight 1: {each}"
+    each = (
+        _("a check of most is to save {min_saving}", min_saving=duration(min_saving / median))
+        if median
+        else _("most are hardly checked")
+    )
+    return _(
+        "the median weight is {median:g}, and --min-saving {min_saving} is for weight 1: {each}",
+        median=median,
+        min_saving=duration(min_saving),
+        each=each,
+    )
 
 
 def _of_weights(plan: BudgetPlan) -> tuple[str, ...]:
@@ -292,46 +368,71 @@ def _of_weights(plan: BudgetPlan) -> tuple[str, ...]:
 def _of_objective(plan: BudgetPlan) -> tuple[str, ...]:
     if plan.objective != "freshness":
         return ()
-    return ("Fewer may be seen in time: for this objective pages that change all the time are polled ever less.",)
+    return (_("Fewer may be seen in time: for this objective pages that change all the time are polled ever less."),)
 
 
 def _of_seldom_polled(plan: BudgetPlan) -> tuple[str, ...]:
     if plan.seldom_polled:
-        pages = counted(plan.seldom_polled, "page was", "pages were")
-        about_them = "how often it changes" if plan.seldom_polled == 1 else "how often they change"
-        return (f"{pages} polled fewer than 20 times: {about_them} is not known well yet.",)
+        return (
+            n_(
+                "{count} page was polled fewer than 20 times: how often it changes is not known well yet.",
+                "{count} pages were polled fewer than 20 times: how often they change is not known well yet.",
+                plan.seldom_polled,
+            ),
+        )
     return ()
 
 
 def _reason(held: HeldBack, *, sampled: bool) -> str:
     several = held.sites != 1
-    pages = counted(held.sites, "page")
+    pages = n_("{count} page", "{count} pages", held.sites)
     span = "" if held.seconds is None else exactly(held.seconds)
     rounded = "" if held.seconds is None else about(held.seconds)
     match held.limit:
         case PlanLimit.HOST_INTERVAL:
             hosts = (
-                f"{'at least ' if sampled else ''}{counted(held.hosts, 'host')} allow{'' if held.hosts != 1 else 's'}"
+                n_("at least {count} host allows", "at least {count} hosts allow", held.hosts)
+                if sampled
+                else n_("{count} host allows", "{count} hosts allow", held.hosts)
             )
-            shared = f" for {pages}" if held.sites > held.hosts else ""
-            return f"{hosts} one request {apart(held.seconds or 0.0)}{shared}"
+            shared = _(" for {pages}", pages=pages) if held.sites > held.hosts else ""
+            return _(
+                "{hosts} one request {apart}{shared}", hosts=hosts, apart=apart(held.seconds or 0.0), shared=shared
+            )
         case PlanLimit.MIN_INTERVAL:
-            return f"{pages} may be polled once in {span} at most (min_interval)"
+            return _("{pages} may be polled once in {span} at most (min_interval)", pages=pages, span=span)
         case PlanLimit.MIN_SAVING:
-            return f"{pages} {'are' if several else 'is'} not worth a poll for {rounded} after each (min_saving)"
+            return n_(
+                "{count} page is not worth a poll for {rounded} after each (min_saving)",
+                "{count} pages are not worth a poll for {rounded} after each (min_saving)",
+                held.sites,
+                rounded=rounded,
+            )
         case PlanLimit.MIN_YIELD:
-            return f"{pages} {'are' if several else 'is'} probably unchanged for {rounded} after each poll (min_yield)"
+            return n_(
+                "{count} page is probably unchanged for {rounded} after each poll (min_yield)",
+                "{count} pages are probably unchanged for {rounded} after each poll (min_yield)",
+                held.sites,
+                rounded=rounded,
+            )
         case PlanLimit.TTL:
-            return f"{pages} {'ask' if several else 'asks'} to be left alone for {rounded} (respect_ttl)"
+            return n_(
+                "{count} page asks to be left alone for {rounded} (respect_ttl)",
+                "{count} pages ask to be left alone for {rounded} (respect_ttl)",
+                held.sites,
+                rounded=rounded,
+            )
         case PlanLimit.NEVER_POLLED:
-            them = "they have weight 0, or never change" if several else "it has weight 0, or never changes"
-            return f"{pages} {'are' if several else 'is'} never polled: {them}"
+            them = _("they have weight 0, or never change") if several else _("it has weight 0, or never changes")
+            return n_(
+                "{count} page is never polled: {why}", "{count} pages are never polled: {why}", held.sites, why=them
+            )
         case PlanLimit.LARGEST_BUDGET:
-            return f"a budget is {BUDGET.highest:,g} polls/s at most"
+            return _("a budget is {highest:,g} polls/s at most", highest=BUDGET.highest)
 
 
 def _pages(plan: BudgetPlan) -> str:
-    return f"{'about ' if plan.sampled else ''}{counted(plan.sites, 'page')}{_tagged(plan)}"
+    return f"{'about ' if plan.sampled else ''}{n_('{count} page', '{count} pages', plan.sites)}{_tagged(plan)}"
 
 
 def _tagged(plan: BudgetPlan) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from pollerd.texts import N_, _
+
 _NUMBER = r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(_NUMBER + r"\s*(s|min|m|h|d|)")
@@ -13,10 +15,10 @@ _SHARE = re.compile(_NUMBER + r"\s*(%?)")
 _BYTES = {"": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
 _SIZE = re.compile(_NUMBER + r"\s*(kib|mib|gib|)", re.IGNORECASE)
 
-DURATION = "seconds, or a number with s, m, h or d, for example 30s or 1.5h"
-PACE = "polls per second, or a number with /s, /min, /h or /d, for example 5 or 20/min"
-SHARE = "a share, for example 0.01 or 1%"
-SIZE = "a whole number of bytes, or a number with KiB, MiB or GiB, for example 10MiB"
+DURATION = N_("seconds, or a number with s, m, h or d, for example 30s or 1.5h")
+PACE = N_("polls per second, or a number with /s, /min, /h or /d, for example 5 or 20/min")
+SHARE = N_("a share, for example 0.01 or 1%")
+SIZE = N_("a whole number of bytes, or a number with KiB, MiB or GiB, for example 10MiB")
 
 
 def seconds(text: str) -> float:
@@ -42,13 +44,13 @@ def in_bytes(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     value = _finite(math.nan if match is None else float(match[1]) * _BYTES[match[2].lower()], SIZE)
     if value != int(value):
-        raise ValueError(SIZE)
+        raise ValueError(_(SIZE))
     return int(value)
 
 
 def _finite(value: float, allowed: str) -> float:
     if not math.isfinite(value):
-        raise ValueError(allowed)
+        raise ValueError(_(allowed))
     return value
 
 
@@ -70,7 +72,7 @@ def size(value: float) -> str:
 
 def soon(seconds: float) -> str:
     """Formats a wait as in "in 3 s": rounded up, so that who waits for it does not come too early."""
-    return f"in {max(math.ceil(seconds), 1):,} s"
+    return _("in {seconds:,} s", seconds=max(math.ceil(seconds), 1))
 
 
 def counted(number: float, thing: str, things: str | None = None) -> str:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
 from msgspec import Struct
 
 from pollerd.ranges import PLAIN, SECONDS, Range
+from pollerd.texts import N_, _
 
 
 class RespectTtl(IntEnum):
@@ -39,7 +40,7 @@ class RespectTtl(IntEnum):
             return value
         word = str(value).strip().lower() if isinstance(value, str | bool) else ""
         if word not in _TTL_NUMBERS:
-            raise ValueError(TTL_WORDS)
+            raise ValueError(_(TTL_WORDS))
         return cls(_TTL_NUMBERS[word])
 
     @property
@@ -48,7 +49,7 @@ class RespectTtl(IntEnum):
         return "hint" if self is RespectTtl.HINT else self is RespectTtl.STRICT
 
 
-TTL_WORDS = "off, hint or strict (true: strict, false: off)"
+TTL_WORDS = N_("off, hint or strict (true: strict, false: off)")
 """What is allowed as `RespectTtl`."""
 _TTL_NUMBERS = {
     **dict.fromkeys(("off", "false", "no", "f", "n", "0"), 0),
@@ -215,7 +216,7 @@ def _seconds(lowest: float) -> Range:
     return Range("", lowest, 1e9, SECONDS, "seconds")  # 1e9 s are 31 years
 
 
-_ABOVE_ZERO = Range("", 0, words="seconds above {lowest:g}", above=True, below=True)
+_ABOVE_ZERO = Range("", 0, words=N_("seconds above {lowest:g}"), above=True, below=True)
 
 
 class SiteSpec(Struct, frozen=True, gc=False):
@@ -232,7 +233,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             Kind.NUMBER,
             default=1.0,
             range=Range("", 0, 1e9, PLAIN),
-            usable=Range("", 0, words="finite, {lowest:g} or more", below=True),
+            usable=Range("", 0, words=N_("finite, {lowest:g} or more"), below=True),
             cli="Importance of its changes: default 1, higher is more important.",
             bulk="weight",
             form="Weight (importance, default 1)",
@@ -245,7 +246,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             Kind.NUMBER,
             default=1.0,
             range=Range("", 0.01, 10_000.0, PLAIN),
-            usable=Range("", 0, words="finite, above {lowest:g}", above=True, below=True),
+            usable=Range("", 0, words=N_("finite, above {lowest:g}"), above=True, below=True),
             cli="Share of the budget that one poll takes: default 1.",
             form="Cost of a poll",
             example=1.0,
@@ -257,7 +258,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
         Setting(
             Kind.SECONDS,
             range=_seconds(0),
-            usable=Range("", 0, words="seconds, {lowest:g} or more", below=True),
+            usable=Range("", 0, words=N_("seconds, {lowest:g} or more"), below=True),
             cli="Minimum time between two polls, for example 30s, 5m, 1.5h or 2d.",
             bulk="limits",
             form="Minimum interval",
@@ -280,7 +281,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
         Setting(
             Kind.SECONDS,
             range=_seconds(0),
-            usable=Range("", 0, words="seconds, {lowest:g} or more", below=True),
+            usable=Range("", 0, words=N_("seconds, {lowest:g} or more"), below=True),
             help="minimum of the seconds by which a poll is expected to bring news sooner, at weight and cost 1; 0: no "
             "minimum; null: the default, or 0 where min_yield is 0",
             cli="Minimum time by which a poll should bring news sooner, for example 20s.",
@@ -292,8 +293,8 @@ class SiteSpec(Struct, frozen=True, gc=False):
         float | None,
         Setting(
             Kind.SHARE,
-            range=Range("", 0, 1, "from {lowest:g} to below {highest:g}, or below 100%", below=True),
-            usable=Range("", 0, 1, "a chance from {lowest:g} to below {highest:g}", below=True),
+            range=Range("", 0, 1, N_("from {lowest:g} to below {highest:g}, or below 100%"), below=True),
+            usable=Range("", 0, 1, N_("a chance from {lowest:g} to below {highest:g}"), below=True),
             help="minimum chance of a change before the site is polled; 0: no minimum",
             cli="Minimum chance of a change before a poll, for example 1%.",
             form="Minimum chance of a change before a poll",

@@ -6,6 +6,7 @@ import contextlib
 import resource
 import socket
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -62,6 +63,19 @@ def descriptors_used() -> float:
         return 1.0
 
 
+class Done(NamedTuple):
+    """Polls, those that found nothing because all that differed is noise, and bytes of bodies."""
+
+    polls: int
+    ignored: int
+    bytes: int
+
+
+def _total(counter: Counter) -> int:
+    samples = (sample for metric in counter.collect() for sample in metric.samples)
+    return int(sum(sample.value for sample in samples if sample.name.endswith("_total")))
+
+
 class Instruments:
     """The metric instruments of one daemon. Label children are bound once, so that polls need no look-up."""
 
@@ -80,6 +94,14 @@ class Instruments:
         self.loop_lag = self._gauge("event_loop_lag_seconds", "How late the loop ran a timer, at worst in 15 s")
         self.build_info = self._gauge("build_info", "Always 1", "version")
         self.build_info.labels(version).set(1)
+
+    def done(self) -> Done:
+        """Returns what was done since the start: sums of counters."""
+        return Done(
+            polls=sum(map(_total, self.polls.values())),
+            ignored=_total(self.hidden_changes),
+            bytes=_total(self.response_bytes),
+        )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"pollerd_{name}", text, labels, registry=self.registry)

@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime
 
 from pollerd.errors import InvalidValueError
+from pollerd.texts import _
 
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 _EARLIEST, _LATEST = -62_135_596_800.0, 253_402_300_799.0
@@ -20,7 +21,7 @@ def rfc3339(moment: float) -> str:
 
 def parse_moment(field: str, text: str) -> float:
     """Parses RFC 3339 with an offset, or a number, to epoch seconds. Raises `InvalidValueError`."""
-    allowed = "a time such as 2026-01-31T12:00:00Z, or epoch seconds"
+    allowed = _("a time such as 2026-01-31T12:00:00Z, or epoch seconds")
     # A plus sign that was not percent-encoded in a query string arrives as a space.
     spelled = text.strip().replace(" ", "+")
     try:

@@ -13,6 +13,7 @@ from yarl import URL
 
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.masking import masked
+from pollerd.texts import _
 
 MAX_URL_LENGTH = 2048
 """Characters; longer URLs break proxies, logs and database indexes."""
@@ -67,7 +68,7 @@ def normalise_url(text: str, *, fragment: bool = False) -> str:
     """
     text = text.strip(" \t\r\n")
     if len(text) > MAX_URL_LENGTH:
-        raise _invalid(f"at most {MAX_URL_LENGTH} characters", text)
+        raise _invalid(_("at most {max_url_length} characters", max_url_length=MAX_URL_LENGTH), text)
     return text if NORMAL.fullmatch(text) else made_normal(text, fragment=fragment)
 
 
@@ -79,15 +80,15 @@ def made_normal(text: str, *, fragment: bool = False) -> str:
     shape = _SHAPE.match(text)
     if shape is None:
         if _BARE.fullmatch(text):
-            raise refusal("url", f"{masked(text)!r} has no scheme; did you mean https://{masked(text)} ?")
-        raise _invalid("an absolute http:// or https:// URL with a host", text)
+            raise refusal("url", _("{text!r} has no scheme; did you mean https://{text} ?", text=masked(text)))
+        raise _invalid(_("an absolute http:// or https:// URL with a host"), text)
     if _UNSAFE.search(text):
-        raise _invalid("free of whitespace, control characters and backslashes", text)
+        raise _invalid(_("free of whitespace, control characters and backslashes"), text)
     port = _port(shape["authority"], text)
     try:
         url = URL(text)
     except ValueError as error:
-        raise _invalid("a well-formed URL", text) from error
+        raise _invalid(_("a well-formed URL"), text) from error
     authority = _host(url.raw_host or "", text)
     if port is not None and port != _DEFAULT_PORTS[url.scheme]:
         authority = f"{authority}:{port}"
@@ -95,7 +96,7 @@ def made_normal(text: str, *, fragment: bool = False) -> str:
     end = f"#{url.raw_fragment}" if fragment and url.raw_fragment else ""
     normal = f"{url.scheme}://{authority}{url.raw_path or '/'}{query}{end}"
     if len(normal) > MAX_URL_LENGTH:
-        raise _invalid(f"at most {MAX_URL_LENGTH} characters once encoded", text)
+        raise _invalid(_("at most {max_url_length} characters once encoded", max_url_length=MAX_URL_LENGTH), text)
     return normal
 
 
@@ -111,7 +112,7 @@ def spelling_of(text: str, normal: str) -> str:
     place, hash_, fragment = normal.partition("#")
     beginning = origin_of(place)
     path, mark, query = _TARGET.sub("", text.partition("#")[0]).partition("?")
-    normal_path, _, normal_query = place[len(beginning) :].partition("?")
+    normal_path, _ignored, normal_query = place[len(beginning) :].partition("?")
     same = (path or "/", normal_path), (query, normal_query)
     if any(unquote_to_bytes(original) != unquote_to_bytes(made) for original, made in same):
         return ""  # with `..` in it
@@ -122,17 +123,17 @@ def spelling_of(text: str, normal: str) -> str:
 def _port(authority: str, text: str) -> int | None:
     """Returns the port in `authority`, None without one; rejects user names and invalid ports."""
     if "@" in authority:
-        raise _invalid("free of user name and password", text)
+        raise _invalid(_("free of user name and password"), text)
     match = _PORT.search(authority)
     if match is None:
         if ":" in authority and not authority.endswith("]"):
-            raise _invalid("a host with a port of digits only", text)
+            raise _invalid(_("a host with a port of digits only"), text)
         return None
     if not match["port"]:
         return None
     port = int(match["port"][:6])
     if not 1 <= port <= 65535:
-        raise _invalid("a port from 1 to 65535", text)
+        raise _invalid(_("a port from 1 to 65535"), text)
     return port
 
 
@@ -142,16 +143,16 @@ def _host(host: str, text: str) -> str:
         try:
             address = ipaddress.IPv6Address(host)
         except ipaddress.AddressValueError as error:
-            raise _invalid("a valid IPv6 address in brackets", text) from error
+            raise _invalid(_("a valid IPv6 address in brackets"), text) from error
         if address.scope_id is not None:
-            raise _invalid("an IPv6 address without a zone", text)
+            raise _invalid(_("an IPv6 address without a zone"), text)
         return f"[{address.compressed}]"
     host = host.removesuffix(".")
     labels = host.split(".")
     if _NUMERIC.fullmatch(labels[-1]):
         return _dotted(host, text)
     if len(host) > _MAX_HOST_LENGTH or not all(map(_LABEL.fullmatch, labels)):
-        raise _invalid("a URL with a valid host name", text)
+        raise _invalid(_("a URL with a valid host name"), text)
     return host
 
 
@@ -161,7 +162,7 @@ def _dotted(host: str, text: str) -> str:
     *bytes_, last = numbers or [0]
     rest = 4 - len(bytes_)
     if len(numbers) <= host.count(".") or rest < 1 or last >= 256**rest or any(byte > 255 for byte in bytes_):
-        raise _invalid("a valid IPv4 address where the host is a number", text)
+        raise _invalid(_("a valid IPv4 address where the host is a number"), text)
     return str(ipaddress.IPv4Address(bytes([*bytes_, *last.to_bytes(rest, "big")])))
 
 
@@ -180,7 +181,7 @@ def _invalid(allowed: str, url: str) -> InvalidValueError:
 
 def host_of(url: str) -> str:
     """Returns the host of a normalised URL for politeness: `name:port`, the default port included."""
-    scheme, _, rest = url.partition("://")
+    scheme, _ignored, rest = url.partition("://")
     authority = rest.partition("/")[0]
     if ":" in authority and not authority.endswith("]"):
         return authority
@@ -189,7 +190,7 @@ def host_of(url: str) -> str:
 
 def origin_of(url: str) -> str:
     """Returns scheme, host and port of a normalised URL, as in `https://example.org`; a default port is omitted."""
-    scheme, _, rest = url.partition("://")
+    scheme, _ignored, rest = url.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}"
 
 
@@ -218,7 +219,7 @@ def resolved(base: str, reference: str) -> str:
     try:
         return urljoin(base, text.replace(" ", "%20"))
     except ValueError as error:
-        raise _invalid("a well-formed URL", reference) from error
+        raise _invalid(_("a well-formed URL"), reference) from error
 
 
 def _folder(url: str) -> str:

@@ -23,6 +23,8 @@ _WHY = {
     "benchmarks/hostile_selections.py": _TIMES,
     "benchmarks/light_load.py": _TIMES,
     "benchmarks/live_nodes.py": _LIVE,
+    "benchmarks/mass_shift.py": _SEEDED,
+    "benchmarks/picker.py": _DATA,
     "benchmarks/postgres_throughput.py": _TIMES,
     "benchmarks/notification_cost.py": _TIMES,
     "benchmarks/planned.py": _SIMULATED,

@@ -263,11 +263,13 @@ def _best(
         spent = np.array([0.0 if curve is None else curve.spending(math.exp(log_price)) for curve in curves])
         return np.asarray(np.clip(spent, floors, ceilings))
 
+    # Against the floors: where they alone are the budget, the sum of both, rounded, may exceed it at every price.
+    to_share = max(budget - float(floors.sum()), 0.0)
     highest = max(float(curve.prices.max(initial=MIN_PRICE)) for curve in known)
     low, high = math.log(MIN_PRICE), math.log(highest) + _BEYOND
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if float(at(middle).sum()) > budget else (low, middle)
+        low, high = (middle, high) if float((at(middle) - floors).sum()) > to_share else (low, middle)
         if high - low <= _SAME * max(1.0, abs(low)):
             break
     # Where many sites are alike, spending jumps between two neighbouring prices: the budget lies between both sides.

@@ -230,7 +230,7 @@ class Allocator(ABC):
         """Returns further reasons behind the decisions about a slot in use, in words for a person; may be empty.
 
         Keys in use: prior_source (where the prior of a site without polls comes from), profile (how fast all sites
-        change now), spell (active or quiet), drift (how fast its rate changes).
+        change now), drift (how fast its rate changes).
         """
         return {}
 

@@ -18,12 +18,15 @@ from pollerd.errors import InvalidValueError, refusal
 from pollerd.fetching.settings import normalise_proxy
 from pollerd.masking import NOT_SHOWN, is_secret_name
 from pollerd.site_settings import NO_ACCESS, Access, Credentials, SiteSpec
+from pollerd.texts import N_, _
 from pollerd.urls import origin_of
 
 FIELDS = ("headers", "credentials", "proxy", "body", "typed", "pdf_password", "method")
 """The fields of a site that form its `Access`: accepted, and, but for the method, never returned."""
 METHODS = ("GET", "POST")
-_ALLOWED_METHODS = "GET or POST: a page is asked for by safe methods, or by one POST a poll, and nothing is repeated"
+_ALLOWED_METHODS = N_(
+    "GET or POST: a page is asked for by safe methods, or by one POST a poll, and nothing is repeated"
+)
 MAX_HEADERS = 32
 MAX_HEADERS_SIZE = 8192
 MAX_SECRET_LENGTH = 4096
@@ -75,13 +78,17 @@ def check_access(access: Access) -> Access:
     if access.credentials is not None:
         _check_credentials(access.credentials)
         if any(name.lower() == "authorization" for name in access.header_names):
-            raise refusal("headers.Authorization", "give credentials or an Authorization header, not both")
+            raise refusal("headers.Authorization", _("give credentials or an Authorization header, not both"))
     if access.body is not None and not (len(access.body) <= MAX_BODY_LENGTH and _storable(access.body)):
-        raise InvalidValueError("body", f"at most {MAX_BODY_LENGTH:,} characters of UTF-8 without NUL", NOT_SHOWN)
+        raise InvalidValueError(
+            "body",
+            _("at most {max_body_length:,} characters of UTF-8 without NUL", max_body_length=MAX_BODY_LENGTH),
+            NOT_SHOWN,
+        )
     if access.pdf_password is not None and not (
         0 < len(access.pdf_password) <= MAX_SECRET_LENGTH and _storable(access.pdf_password)
     ):
-        allowed = f"1 to {MAX_SECRET_LENGTH:,} characters of UTF-8 without NUL"
+        allowed = _("1 to {max_secret_length:,} characters of UTF-8 without NUL", max_secret_length=MAX_SECRET_LENGTH)
         raise InvalidValueError("pdf_password", allowed, NOT_SHOWN)
     if access.proxy is None:
         return access
@@ -108,7 +115,7 @@ def _text_or_none(name: str, fields: Mapping[str, Any], before: str | None) -> s
     text = fields.get(name, before)
     if text is None or isinstance(text, str):
         return text
-    raise InvalidValueError(name, "a text", type(text).__name__)
+    raise InvalidValueError(name, _("a text"), type(text).__name__)
 
 
 def _body_by_method(fields: Mapping[str, Any], body: str | None) -> str | None:
@@ -117,11 +124,11 @@ def _body_by_method(fields: Mapping[str, Any], body: str | None) -> str | None:
     if method is None:
         return body
     if method not in METHODS:
-        raise InvalidValueError("method", _ALLOWED_METHODS, str(method)[:40])
+        raise InvalidValueError("method", _(_ALLOWED_METHODS), str(method)[:40])
     if method == "POST":
         return body or ""
     if fields.get("body") is not None:
-        raise refusal("method", "a body is sent with POST only")
+        raise refusal("method", _("a body is sent with POST only"))
     return None
 
 
@@ -147,7 +154,7 @@ def _credentials(value: object) -> Credentials | None:
     texts = _texts("credentials", value)
     unknown = texts.keys() - set(Credentials.__dataclass_fields__)
     if unknown:
-        raise InvalidValueError("credentials", "username and password, or token, and nothing else", NOT_SHOWN)
+        raise InvalidValueError("credentials", _("username and password, or token, and nothing else"), NOT_SHOWN)
     return Credentials(**texts)
 
 
@@ -155,44 +162,52 @@ def _texts(field: str, texts: object) -> dict[str, str]:
     if texts is None:
         return {}
     if not isinstance(texts, Mapping):
-        raise InvalidValueError(field, "an object of texts", type(texts).__name__)
+        raise InvalidValueError(field, _("an object of texts"), type(texts).__name__)
     for value in texts.values():
         if not isinstance(value, str):
-            raise InvalidValueError(field, "an object of texts", f"a value of type {type(value).__name__}")
+            raise InvalidValueError(
+                field, _("an object of texts"), _("a value of type {name}", name=type(value).__name__)
+            )
     return dict(texts)
 
 
 def _check_headers(headers: tuple[tuple[str, str], ...]) -> None:
     if len(headers) > MAX_HEADERS:
-        raise InvalidValueError("headers", f"at most {MAX_HEADERS}", f"{len(headers)} headers")
+        raise InvalidValueError(
+            "headers", _("at most {max_headers}", max_headers=MAX_HEADERS), f"{len(headers)} headers"
+        )
     size = sum(len(name) + len(value) for name, value in headers)
     if size > MAX_HEADERS_SIZE:
-        raise InvalidValueError("headers", f"at most {MAX_HEADERS_SIZE} characters together", f"{size} characters")
-    if len({name.lower() for name, _ in headers}) < len(headers):
-        raise InvalidValueError("headers", "free of names that differ in case only", NOT_SHOWN)
+        raise InvalidValueError(
+            "headers",
+            _("at most {max_headers_size} characters together", max_headers_size=MAX_HEADERS_SIZE),
+            f"{size} characters",
+        )
+    if len({name.lower() for name, _ignored in headers}) < len(headers):
+        raise InvalidValueError("headers", _("free of names that differ in case only"), NOT_SHOWN)
     for name, value in headers:
         if not _NAME.match(name):
             # A header may have been given in place of its name.
-            raise InvalidValueError("headers", "named by 1 to 64 letters, digits and !#$%&'*+-.^_`|~", NOT_SHOWN)
+            raise InvalidValueError("headers", _("named by 1 to 64 letters, digits and !#$%&'*+-.^_`|~"), NOT_SHOWN)
         if name.lower() in _OURS:
-            raise refusal(f"headers.{name}", "the daemon sets this header itself")
+            raise refusal(f"headers.{name}", _("the daemon sets this header itself"))
         if not _VALUE.match(value):
-            allowed = "printable ASCII without line breaks and spaces around it"
+            allowed = _("printable ASCII without line breaks and spaces around it")
             raise InvalidValueError(f"headers.{name}", allowed, NOT_SHOWN)
 
 
 def _check_credentials(credentials: Credentials) -> None:
     basic = (credentials.username, credentials.password)
     if (credentials.token is None) == (basic == (None, None)) or (credentials.token is None and None in basic):
-        raise InvalidValueError("credentials", "username and password, or token", NOT_SHOWN)
+        raise InvalidValueError("credentials", _("username and password, or token"), NOT_SHOWN)
     for field, text in (("token", credentials.token), ("username", basic[0]), ("password", basic[1])):
         if text is not None and not (len(text) <= MAX_SECRET_LENGTH and (text.isprintable() or not text)):
-            allowed = f"at most {MAX_SECRET_LENGTH} printable characters"
+            allowed = _("at most {max_secret_length} printable characters", max_secret_length=MAX_SECRET_LENGTH)
             raise InvalidValueError(f"credentials.{field}", allowed, NOT_SHOWN)
     if credentials.token is not None and not _BEARER.match(credentials.token):
-        raise InvalidValueError("credentials.token", "letters, digits and -._~+/, perhaps = at the end", NOT_SHOWN)
+        raise InvalidValueError("credentials.token", _("letters, digits and -._~+/, perhaps = at the end"), NOT_SHOWN)
     if credentials.username is not None and ":" in credentials.username:
-        raise InvalidValueError("credentials.username", "free of ':'", NOT_SHOWN)
+        raise InvalidValueError("credentials.username", _("free of ':'"), NOT_SHOWN)
 
 
 # Access of a site: headers, credentials, a proxy.

@@ -37,6 +37,7 @@ from pollerd.errors import NotFoundError, refusal
 from pollerd.model import Role
 from pollerd.shown import Moment
 from pollerd.storage.accounts import NamedUser, Session, StoredToken
+from pollerd.texts import N_, _
 
 # What the routes of accounts use of the application, and how a failed sign-in is answered.
 
@@ -52,7 +53,7 @@ def failed(error: SignInError) -> ProblemResponse:
         return problem(HTTPStatus.UNAUTHORIZED, str(error), kind="sign-in-failed")
     seconds = math.ceil(error.wait)
     headers = {"Retry-After": str(seconds)}
-    detail = f"Too many tries. Next one in {seconds} s."
+    detail = _("Too many tries. Next one in {seconds} s.", seconds=seconds)
     return problem(HTTPStatus.TOO_MANY_REQUESTS, detail, kind="too-many-sign-ins", headers=headers)
 
 
@@ -374,10 +375,10 @@ async def _begun(sign_in: SignIn, body: SignInRequest, visitor: Visitor) -> Begu
     if body.token is not None and body.name is None and body.password is None:
         return await sign_in.with_token(body.token, visitor)
     if body.token is not None:
-        raise refusal("token", "give a token, or a name with its password, not both")
+        raise refusal("token", _("give a token, or a name with its password, not both"))
     if body.name is None or body.password is None:
         missing = "name" if body.name is None else "password"
-        raise refusal(missing, "is needed, unless a token is given")
+        raise refusal(missing, _("is needed, unless a token is given"))
     return await sign_in.with_password(body.name, body.password, visitor)
 
 
@@ -402,7 +403,7 @@ async def end_sessions(
     else:
         account = await accounts.user(user)
         if account is None:
-            raise NotFoundError("user", user)
+            raise NotFoundError(N_("user"), user)
         ended = await accounts.end_sessions_of(user_id=account.user.id)
     await recognition.review()
     return EndedSessions(ended=ended)
@@ -425,7 +426,7 @@ async def end_current_session(
 ) -> EndedSessions:
     """Ends this session. 404 where the call was not made with one."""
     if caller is None or caller.session_id is None:
-        raise NotFoundError("session", "current")
+        raise NotFoundError(N_("session"), "current")
     accounts = daemon.store.accounts
     if not everywhere:
         await accounts.end_session(caller.session_id)
@@ -455,7 +456,7 @@ async def change_own_password(
     404 where the call was not made with a user's session. A wrong present password counts as a failed sign-in.
     """
     if caller is None or caller.session_id is None or not caller.is_user:
-        raise NotFoundError("session of a user", "current")
+        raise NotFoundError(N_("session of a user"), "current")
     try:
         await sign_in.change_password(caller, body.password, body.new_password, visitor)
     except SignInError as error:

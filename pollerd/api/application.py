@@ -21,6 +21,7 @@ from pollerd.api.settings import ApiSettings
 from pollerd.daemon.control.control import Control
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage.store import Store
+from pollerd.texts import _
 
 
 def create_api(
@@ -128,6 +129,6 @@ def _answers(reason: Callable[[], str]) -> APIRouter:
 
     @router.api_route("/{path:path}", methods=_METHODS)
     async def others(path: str) -> None:
-        raise DatabaseUnavailableError(f"waiting for the database: {reason()}")
+        raise DatabaseUnavailableError(_("waiting for the database: {reason}", reason=reason()))
 
     return router

@@ -24,6 +24,7 @@ from pollerd.daemon.collection import CollectionView
 from pollerd.errors import NotFoundError
 from pollerd.model import PageState
 from pollerd.storage.crawler.collection import CollectionStore, StoredPage
+from pollerd.texts import N_, _
 
 router = api_router("/collection", tag="collection")
 
@@ -61,7 +62,7 @@ async def require_collection(daemon: ApiPorts) -> None:
 
 def no_collection() -> NotFoundError:
     """Returns the error of a missing collection, which says how to start one."""
-    return NotFoundError("collection", "no topic was ever set (pollerd run --topic)")
+    return NotFoundError(N_("collection"), _("no topic was ever set (pollerd run --topic)"))
 
 
 # GraphML (graphml.graphdrawing.org, 1.0) of pages and links, for networkx, Gephi and yEd.

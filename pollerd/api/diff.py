@@ -25,6 +25,7 @@ from pollerd.model import Change, Media
 from pollerd.shown import Moment
 from pollerd.storage.changes import ChangeStore
 from pollerd.storage.contents import Content, ContentStore
+from pollerd.texts import _
 from pollerd.timestamps import rfc3339
 
 # Renders the difference of two contents, as unified text or as rows side by side.
@@ -137,7 +138,13 @@ def plain(pair: Pair, difference: Difference) -> str:
     if difference.coarse:
         notes.append("\\ In places too much differs to be compared line by line\n")
     if difference.truncated:
-        notes.append(f"\\ Cut: {MAX_LINES} lines a side are compared, {MAX_SHOWN} are shown\n")
+        notes.append(
+            _(
+                "\\ Cut: {max_lines} lines a side are compared, {max_shown} are shown\n",
+                max_lines=MAX_LINES,
+                max_shown=MAX_SHOWN,
+            )
+        )
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", difference.text) + "".join(notes)
 
 
@@ -157,7 +164,7 @@ def _side(content: Content, at: float | None) -> Side:
 
 def _first(items: Iterator[T]) -> tuple[list[T], bool]:
     """Returns as many items as may be shown, and whether there are more."""
-    first = [item for _, item in zip(range(MAX_SHOWN), items, strict=False)]
+    first = [item for _ignored, item in zip(range(MAX_SHOWN), items, strict=False)]
     return first, next(items, None) is not None
 
 
@@ -290,7 +297,7 @@ async def diff_change(
     change = await since_change(daemon.store.changes, await daemon.store.changes.get(change_id), since)
     comparer: Comparer = request.app.state.comparer
     if comparer.full:
-        why, headers = "too many differences are asked for at once", {"Retry-After": str(RETRY_SECONDS)}
+        why, headers = _("too many differences are asked for at once"), {"Retry-After": str(RETRY_SECONDS)}
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, why, kind="busy", headers=headers)
     as_json = form is Form.SIDE_BY_SIDE or _prefers_json(request.headers.get("accept", ""))
     async with comparer.turn():
@@ -320,7 +327,7 @@ async def since_change(store: ChangeStore, change: Change, since: int | None) ->
     earlier = await store.get(since)
     known = (earlier.site_id, earlier.selection) == (change.site_id, change.selection)
     if not known or since > (change.id or 0):
-        raise InvalidValueError("from", "an earlier change of the same site and selection", since)
+        raise InvalidValueError("from", _("an earlier change of the same site and selection"), since)
     return replace(change, before_content_id=earlier.after_content_id, previous_poll_at=earlier.detected_at)
 
 
@@ -340,7 +347,7 @@ def _pruned(change: Change, limit: str, value: float) -> Response:
     contents = {"before": change.before_content_id, "after": change.after_content_id}
     return problem(
         HTTPStatus.GONE,
-        f"a content of this change was pruned: {_LIMITS[limit].format(value)}; its summary is kept",
+        _("a content of this change was pruned: {limits}; its summary is kept", limits=_LIMITS[limit].format(value)),
         kind="content-pruned",
         limit=limit,
         pruned=[side for side, content in contents.items() if content is None],

@@ -26,6 +26,7 @@ from pollerd.daemon.control.control import Control
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.model import Change, OutcomeKind, Poll
 from pollerd.storage.changes import ChangeFilter, ChangeStore
+from pollerd.texts import _
 
 # Events beside changes: polls as they happen, and how the daemon is. Encoded once for all streams.
 
@@ -259,8 +260,15 @@ class Streams:
         if self.ending:
             return "the daemon ends"
         if self._open[caller] >= MAX_STREAMS_OF_CALLER:
-            return f"this caller has as many event streams as it may: {MAX_STREAMS_OF_CALLER}"
-        return f"there are {MAX_STREAMS} event streams already" if self.under_way >= MAX_STREAMS else None
+            return _(
+                "this caller has as many event streams as it may: {max_streams_of_caller}",
+                max_streams_of_caller=MAX_STREAMS_OF_CALLER,
+            )
+        return (
+            _("there are {max_streams} event streams already", max_streams=MAX_STREAMS)
+            if self.under_way >= MAX_STREAMS
+            else None
+        )
 
     @property
     def ending(self) -> bool:
@@ -347,7 +355,7 @@ def _kinds(types: str) -> frozenset[str]:
     """Returns the kinds of events. Raises `InvalidValueError`."""
     kinds = frozenset(kind.strip() for kind in types.split(","))
     if not kinds <= set(TYPES):
-        raise InvalidValueError("types", "some of " + ", ".join(TYPES), types)
+        raise InvalidValueError("types", _("some of ") + ", ".join(TYPES), types)
     return kinds
 
 

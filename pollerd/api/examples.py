@@ -314,6 +314,7 @@ _SITE: dict[str, Any] = {
     "proxy": None,
     "created_at": "2026-01-01T08:00:00.000Z",
     "last_poll_at": _AT,
+    "last_change_at": _EARLIER,
     "next_poll_at": _AT,
     "rate_per_day": 3.2,
     "polls": 410,
@@ -584,6 +585,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "mask": ["after «Latest news»: ‹number›"],
         "noise": [_NOISE],
         "feed": _FEED,
+        "next_30_days": {"low": 51, "median": 94, "high": 150},
     },
     "Allocation": {
         "allocator": "whittle",

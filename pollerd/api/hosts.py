@@ -14,6 +14,7 @@ from pollerd.api.common import Given, Listing
 from pollerd.api.http import Caller, Cursor, Daemon, Limit, Words, api_router, json_body
 from pollerd.daemon.views import HostView
 from pollerd.errors import InvalidValueError, refusal
+from pollerd.texts import _
 from pollerd.timestamps import parse_moment
 
 
@@ -35,12 +36,12 @@ class HostPatch(Given):
     def pause(self) -> tuple[bool, float | None]:
         """Returns whether to pause the host, and until when (epoch s), None: no limit. Raises `InvalidValueError`."""
         if not self.model_fields_set:
-            raise InvalidValueError("paused", "given, or paused_until", None)
+            raise InvalidValueError("paused", _("given, or paused_until"), None)
         until = None if self.paused_until is None else parse_moment("paused_until", self.paused_until)
         if "paused" not in self.model_fields_set:
             return until is not None, until
         if until is not None and not self.paused:
-            raise refusal("paused_until", "a host that is not paused has no end of its pause")
+            raise refusal("paused_until", _("a host that is not paused has no end of its pause"))
         return self.paused, until
 
 

@@ -31,6 +31,7 @@ from pollerd.model import Role
 from pollerd.storage.changes import ChangeFilter
 from pollerd.storage.encoding import Order
 from pollerd.storage.store import Store
+from pollerd.texts import N_, _
 from pollerd.timestamps import parse_moment
 
 # Parameters, and the refusal of unknown ones.
@@ -59,7 +60,7 @@ register_url_convertor("id", IdConvertor())
 def _storable(text: str) -> str:
     """Refuses NUL: databases do not store it, so it matches nothing."""
     if "\0" in text:
-        raise ValueError("free of NUL")
+        raise ValueError(_("free of NUL"))
     return text
 
 
@@ -127,9 +128,9 @@ async def known_query(request: Request) -> None:
     known = list(_query_names(route.dependant))
     for name, value in request.query_params.items():
         if name not in known:
-            raise unknown_name(name, "parameter", name, known, f"known: {', '.join(known)}", shown(name, value))
+            raise unknown_name(name, N_("parameter"), name, known, f"known: {', '.join(known)}", shown(name, value))
         if len(request.query_params.getlist(name)) > 1:
-            raise InvalidValueError(name, "given once", "more than once")
+            raise InvalidValueError(name, _("given once"), _("more than once"))
 
 
 def _query_names(dependant: Dependant) -> Iterator[str]:
@@ -148,7 +149,7 @@ async def json_body(request: Request) -> None:
     """Refuses bodies whose Content-Type is not JSON."""
     media = media_type(request.headers.get("content-type", ""))
     if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
-        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must be application/json")
+        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, _("the body must be application/json"))
 
 
 # Who makes a call, as the middleware found out; and tokens that show that a form is one of ours.
@@ -158,7 +159,7 @@ CALLER = "pollerd.caller"
 CSRF_HEADER = "X-CSRF-Token"
 API_FORM = "api"
 """The form name whose token calls of REST send in `CSRF_HEADER`."""
-_NOT_OURS = "the form was not made by this session: load the page again"
+_NOT_OURS = N_("the form was not made by this session: load the page again")
 
 
 class By(StrEnum):
@@ -240,7 +241,7 @@ def csrf_is_right(caller: SignedIn | None, form: str, token: str) -> bool:
 def check_csrf(request: Request, form: str, token: str) -> None:
     """Raises 403 unless the token that came with a form is right."""
     if not csrf_is_right(caller_of(request), form, token):
-        raise HTTPException(HTTPStatus.FORBIDDEN, _NOT_OURS)
+        raise HTTPException(HTTPStatus.FORBIDDEN, _(_NOT_OURS))
 
 
 # Routers whose routes are whole when they are declared, so that an application takes them over as they are.

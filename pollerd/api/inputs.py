@@ -36,6 +36,7 @@ from pollerd.site_settings import (
     Windows,
 )
 from pollerd.storage.values import Rebase as StoredRebase
+from pollerd.texts import _
 from pollerd.urls import normalise_url, spelling_of
 
 # Numbers of settings: ranges and notations.
@@ -146,7 +147,11 @@ def check_spec(spec: SiteSpec) -> SiteSpec:
     access = check_access(spec.access) if spec.access else spec.access
     selections = check_selections(orjson.loads(spec.selections)) if spec.selections else ""
     if len(spec.title) > MAX_TITLE_LENGTH or not (spec.title.isprintable() or not spec.title):
-        raise InvalidValueError("title", f"at most {MAX_TITLE_LENGTH} printable characters", spec.title[:100])
+        raise InvalidValueError(
+            "title",
+            _("at most {max_title_length} printable characters", max_title_length=MAX_TITLE_LENGTH),
+            spec.title[:100],
+        )
     cost = DEFAULT_RENDER_COST if spec.render and spec.cost is None else spec.cost
     url = normalise_url(spec.url, fragment=bool(spec.render))
     spelling = spec.spelling if spec.url == url else spelling_of(spec.url, url)
@@ -164,7 +169,11 @@ def check_tag_settings(tag: TagSettings) -> TagSettings:
 
 def _check_intervals(spec: SiteSpec) -> None:
     if spec.min_interval is not None and spec.max_interval is not None and spec.min_interval > spec.max_interval:
-        raise InvalidValueError("max_interval", f"at least min_interval ({spec.min_interval:g} s)", spec.max_interval)
+        raise InvalidValueError(
+            "max_interval",
+            _("at least min_interval ({min_interval:g} s)", min_interval=spec.min_interval),
+            spec.max_interval,
+        )
 
 
 def check_selections(selections: object) -> str:
@@ -179,7 +188,7 @@ def check_selections(selections: object) -> str:
 def _tags(texts: Iterable[str]) -> tuple[str, ...]:
     tags = tuple(dict.fromkeys(tag.strip() for tag in texts))
     if len(tags) > MAX_TAGS:
-        raise InvalidValueError("tags", f"at most {MAX_TAGS}", f"{len(tags)} tags")
+        raise InvalidValueError("tags", _("at most {max_tags}", max_tags=MAX_TAGS), f"{len(tags)} tags")
     for tag in tags:
         check_tag(tag, "tags")
     return tags
@@ -190,7 +199,7 @@ def check_tag(text: str, field: str = "tag") -> str:
     tag = text.strip()
     # A semicolon separates tags in CSV.
     if not (0 < len(tag) <= MAX_TAG_LENGTH and tag.isprintable() and ";" not in tag):
-        allowed = f"words of 1 to {MAX_TAG_LENGTH} printable characters without ';'"
+        allowed = _("words of 1 to {max_tag_length} printable characters without ';'", max_tag_length=MAX_TAG_LENGTH)
         raise InvalidValueError(field, allowed, tag[: MAX_TAG_LENGTH + 1])
     return tag
 
@@ -221,21 +230,25 @@ def check_render(render: object, typed: Any = None) -> tuple[str, tuple[str, ...
     if typed is not None and not typed:
         secrets = ()
     if SEALED in secrets:
-        allowed = "with its secrets: those that are shown as sealed must be given again"
+        allowed = _("with its secrets: those that are shown as sealed must be given again")
         raise InvalidValueError("render.steps", allowed, SEALED)
     written = orjson.dumps(plan, option=orjson.OPT_SORT_KEYS).decode()
     if len(written) > MAX_BYTES:
-        raise InvalidValueError("render", f"at most {MAX_BYTES:,} bytes as JSON", f"{len(written):,} bytes")
+        raise InvalidValueError(
+            "render", _("at most {max_bytes:,} bytes as JSON", max_bytes=MAX_BYTES), f"{len(written):,} bytes"
+        )
     return written, secrets
 
 
 def _joined(document: dict[str, Any], typed: Any) -> dict[str, Any]:
     if not (isinstance(typed, list | tuple) and all(isinstance(text, str) for text in typed)):
-        raise InvalidValueError("typed", "a list of texts", NOT_SHOWN)
+        raise InvalidValueError("typed", _("a list of texts"), NOT_SHOWN)
     try:
         return join_secrets(document, typed)
     except ValueError as error:
-        raise InvalidValueError("typed", f"as many secrets as the plan has ({error})", NOT_SHOWN) from error
+        raise InvalidValueError(
+            "typed", _("as many secrets as the plan has ({error})", error=error), NOT_SHOWN
+        ) from error
 
 
 def shown_render(render: str) -> Any:

@@ -22,6 +22,7 @@ from pollerd.errors import InvalidValueError, refusal
 from pollerd.model import JobAction
 from pollerd.site_settings import INHERITED, SiteSpec
 from pollerd.storage.jobs import JobProgress, JobSpec
+from pollerd.texts import _
 
 # Jobs: what is done to many sites, and how far it is.
 
@@ -82,7 +83,7 @@ class BulkChange(Given):
     def spec(self) -> JobSpec:
         """Returns what is to be done, checked. Raises `InvalidValueError`."""
         if len(self.model_fields_set & {"filter", "ids"}) != 1:
-            raise InvalidValueError("filter", "given, or ids: one of the two", sorted(self.model_fields_set))
+            raise InvalidValueError("filter", _("given, or ids: one of the two"), sorted(self.model_fields_set))
         value = self._value()
         if "ids" in self.model_fields_set:
             return JobSpec(self.action, value, ids=tuple(self.ids))
@@ -93,7 +94,7 @@ class BulkChange(Given):
         names = _NAMES.get(self.action, set())
         if values.keys() - names or (names and not values):
             if self.action not in _VALUES:
-                raise refusal("value", f"{self.action} takes no value")
+                raise refusal("value", _("{action} takes no value", action=self.action))
             raise InvalidValueError("value", _VALUES[self.action], values)
         if "tag" in names:
             return {"tag": check_tag(values["tag"], "value.tag")}
@@ -148,7 +149,7 @@ async def undo_job(daemon: Daemon, job_id: JobId, caller: Caller) -> JobProgress
     try:
         return shown_job(await daemon.control.jobs.undo(job_id, by=caller))
     except InvalidValueError as error:
-        return problem(HTTPStatus.CONFLICT, f"the job must be {error.allowed}", kind="not-undoable")
+        return problem(HTTPStatus.CONFLICT, _("the job must be {allowed}", allowed=error.allowed), kind="not-undoable")
 
 
 ROUTERS = (router,)

@@ -44,12 +44,13 @@ from pollerd.storage.notification_values import ChannelSpec, Origin, RuleSpec
 from pollerd.storage.signals import ListedSignalSource, SignalHosts, SignalKind, SignalOrigin, SignalSource
 from pollerd.storage.sites import SiteStore
 from pollerd.storage.sources import SourceSpec
+from pollerd.texts import N_, _
 from pollerd.urls import normalise_url
 
 router = api_router("/sites", tag="sites")
 MAX_SHOWN = 100_000
 _BLOCK = 1_000
-_NOT_SHOWN = "another value, which is not shown"
+_NOT_SHOWN = N_("another value, which is not shown")
 
 
 @router.post("/diff", openapi_extra=LIST_BODY, summary="What a list would change")
@@ -83,7 +84,7 @@ class _Comparison:
         if self._sync and not self._unread and (self._listed or not self._difference.rejected_count):
             missing = await self._store.missing_from(self._listed)
             self._difference.removed_count = len(missing)
-            self._difference.removed = [url for _, url in missing[:MAX_SHOWN]]
+            self._difference.removed = [url for _ignored, url in missing[:MAX_SHOWN]]
         return self._difference
 
     def _usable(self, block: Sequence[Line]) -> list[SiteSpec]:
@@ -98,7 +99,7 @@ class _Comparison:
                 self._listed.add(spec.url)
                 specs.append(spec)
             elif self._sync:
-                self._reject(line, f"url: {spec.url} is in the list already; the first line counts")
+                self._reject(line, _("url: {url} is in the list already; the first line counts", url=spec.url))
         return specs
 
     def _reject(self, line: int, reason: str) -> None:
@@ -137,7 +138,7 @@ class _Comparison:
 def field_difference(field: str, before: SiteSpec, after: SiteSpec) -> FieldDifference:
     """Returns the difference of one setting; of secrets only what routes of sites also show."""
     old, new = _shown(field, before), _shown(field, after)
-    return FieldDifference(field=field, before=old, after=new, note=_NOT_SHOWN if old == new else None)
+    return FieldDifference(field=field, before=old, after=new, note=_(_NOT_SHOWN) if old == new else None)
 
 
 def _shown(field: str, spec: SiteSpec) -> Any:
@@ -212,7 +213,7 @@ def _of_source(before: SourceSpec, after: SourceSpec) -> list[FieldDifference]:
 # Compares the channels and rules of a list with those that it named before: the rest of `pollerd sites diff`.
 
 channel_list_router = api_router(tag="notifications")
-_SECRETS_DIFFER = "secrets differ"
+_SECRETS_DIFFER = N_("secrets differ")
 Listed = ChannelSpec | RuleSpec
 
 
@@ -238,7 +239,7 @@ def _difference(section: str, stored: Sequence[Listed], listed: Sequence[Listed]
         if known is None:
             difference.added.append(spec.name)
         elif known.origin is not Origin.FILE:
-            raise InvalidValueError(f"{section}.{spec.name}", "a name not taken by one of the API", spec.name)
+            raise InvalidValueError(f"{section}.{spec.name}", _("a name not taken by one of the API"), spec.name)
         elif known != spec:
             difference.changed.append(NamedDifference(name=spec.name, fields=_fields(known, spec)))
     names = {spec.name for spec in listed}
@@ -253,7 +254,7 @@ def _fields(before: Listed, after: Listed) -> list[FieldDifference]:
     if isinstance(before, ChannelSpec) and isinstance(after, ChannelSpec) and before.secrets != after.secrets:
         differences = [difference for difference in differences if difference.field != "secrets"]
         secrets = old.get("secrets"), new.get("secrets")
-        note = _SECRETS_DIFFER if secrets[0] == secrets[1] else None
+        note = _(_SECRETS_DIFFER) if secrets[0] == secrets[1] else None
         differences.append(FieldDifference(field="secrets", before=secrets[0], after=secrets[1], note=note))
     return differences
 
@@ -287,9 +288,9 @@ class SignalSourceOfList(Given):
         """Returns the source. Raises `InvalidValueError`."""
         pushed = self.kind == "push"
         if pushed != (self.name is not None):
-            raise InvalidValueError("name", "given for kind push, and for no other", self.name)
+            raise InvalidValueError("name", _("given for kind push, and for no other"), self.name)
         if pushed == (self.url is not None):
-            raise InvalidValueError("url", "given for every kind but push", self.url)
+            raise InvalidValueError("url", _("given for every kind but push"), self.url)
         hosts = checked_hosts(self.kind, self.hosts)
         url = None if self.url is None else normalise_url(self.url)
         return ListedSignalSource(self.kind, url, self.name, hosts)
@@ -310,7 +311,7 @@ def signal_source_of(fields: Mapping[str, Any]) -> ListedSignalSource:
     try:
         return SignalSourceOfList.model_validate(fields).checked()
     except ValidationError as error:
-        raise first_refusal(error, "signal_source", "as a list has it") from error
+        raise first_refusal(error, "signal_source", _("as a list has it")) from error
 
 
 def signal_sources_of(listed: Sequence[Mapping[str, Any]]) -> list[ListedSignalSource]:
@@ -322,7 +323,7 @@ def signal_sources_of(listed: Sequence[Mapping[str, Any]]) -> list[ListedSignalS
         except InvalidValueError as error:
             raise error.of(f"signal_sources[{place}].{error.field}") from error
         if source.key in sources:
-            raise refusal(f"signal_sources[{place}]", f"{masked(str(source.key))!r} is listed twice")
+            raise refusal(f"signal_sources[{place}]", _("{key!r} is listed twice", key=masked(str(source.key))))
         sources[source.key] = source
     return list(sources.values())
 

@@ -23,6 +23,7 @@ from pollerd.masking import masked, masked_line
 from pollerd.quantities import seconds, share
 from pollerd.scheduling.windows import windows_of
 from pollerd.site_settings import INHERITED, SITE_SETTINGS, Kind, RespectTtl, Setting, SiteSpec, TagSettings
+from pollerd.texts import N_, _
 from pollerd.urls import normalise_url, spelling_of
 
 _FORMATS = {
@@ -54,7 +55,9 @@ _COMMENT = re.compile(r"(?:^|\s)#")
 _BEGINNING = re.compile(r"<?(?:https?://|feed:)", re.IGNORECASE)
 _BETWEEN = re.compile(rf"[\s,;]+(?={_BEGINNING.pattern})", re.IGNORECASE)
 _SHORTEST_URL = len("http://a")
-_ONLY_URLS = 'a URL, or several with spaces between; titles and settings need a .csv with a header, as in "url,title"'
+_ONLY_URLS = N_(
+    'a URL, or several with spaces between; titles and settings need a .csv with a header, as in "url,title"'
+)
 _NOT_BLANK = re.compile(rb"[^\s][^\r\n]*")
 _BLOCK_BYTES = 64 * 1024
 _BREATH = 1_000
@@ -91,7 +94,7 @@ def parse_list(data: bytes, content_type: str) -> Iterator[Line]:
     """
     form = _FORMATS.get(media_type(content_type))
     if form is None:
-        allowed = f"one of {', '.join(MEDIA.values())}"
+        allowed = _("one of {media}", media=", ".join(MEDIA.values()))
         raise InvalidValueError("content_type", allowed, content_type)
     return parse_file(io.BytesIO(data), form)
 
@@ -106,7 +109,7 @@ def parse_file(file: BinaryIO, form: Format) -> Iterator[Line]:
     if form is Format.JSON_LINES:
         return _parse(lines, _from_json)
     rows = _texts(lines)
-    line = next((text for _, text in islice(rows, _HEADER_WITHIN) if text.strip()), "")
+    line = next((text for _ignored, text in islice(rows, _HEADER_WITHIN) if text.strip()), "")
     delimiter = next((character for character in "\t;" if character in line.strip() and "," not in line), ",")
     return _parse(rows, partial(_from_csv, _header(line, delimiter), delimiter))
 
@@ -224,7 +227,7 @@ def _from_text(line: str) -> SiteSpec | None:
     # All other fields have defaults, which need no check: a start may read a million lines.
     url = _without_comment(line).removeprefix("<").removesuffix(">")
     if any(map(str.isspace, url)):
-        raise InvalidValueError("line", _ONLY_URLS, masked_line(url))
+        raise InvalidValueError("line", _(_ONLY_URLS), masked_line(url))
     if not url:
         return None
     normal = normalise_url(url)
@@ -245,16 +248,16 @@ def _without_comment(text: str) -> str:
 def _header(line: str, delimiter: str) -> list[str]:
     names = [name.strip().lower() for name in _cells(line, "header", delimiter)]
     if "://" in line:
-        columns = 'the names of the columns, as in "url,weight,tags"'
-        raise refusal("header", f"a line before the first site has to hold {columns}")
+        columns = _('the names of the columns, as in "url,weight,tags"')
+        raise refusal("header", _("a line before the first site has to hold {columns}", columns=columns))
     twice = next((name for name in names if names.count(name) > 1), None)
     unknown = next((name for name in names if name not in KNOWN_FIELDS), None)
     if unknown is not None:
-        raise unknown_name("header", "column", masked(unknown), KNOWN_FIELDS, f"known: {', '.join(KNOWN_FIELDS)}")
+        raise unknown_name("header", N_("column"), masked(unknown), KNOWN_FIELDS, f"known: {', '.join(KNOWN_FIELDS)}")
     if twice is not None:
-        raise refusal("header", f"column {twice} is there twice")
+        raise refusal("header", _("column {twice} is there twice", twice=twice))
     if "url" not in names:
-        raise refusal("header", "a column url is needed")
+        raise refusal("header", _("a column url is needed"))
     return names
 
 
@@ -263,7 +266,7 @@ def _cells(line: str, field: str, delimiter: str) -> list[str]:
     try:
         return next(csv.reader([line], strict=True, delimiter=delimiter))
     except csv.Error as error:
-        raise InvalidValueError(field, f"readable CSV ({error})", masked_line(line)) from error
+        raise InvalidValueError(field, _("readable CSV ({error})", error=error), masked_line(line)) from error
 
 
 def _from_csv(header: list[str], delimiter: str, line: str) -> SiteSpec | None:
@@ -271,7 +274,9 @@ def _from_csv(header: list[str], delimiter: str, line: str) -> SiteSpec | None:
         return None
     cells = _cells(line, "line", delimiter)
     if len(cells) > len(header):
-        raise refusal("line", f"it has {len(cells)} cells, and the header {len(header)}")
+        raise refusal(
+            "line", _("it has {count} cells, and the header {count_2}", count=len(cells), count_2=len(header))
+        )
     return check_spec(_from_texts(zip(header, map(text_of_csv, cells), strict=False)))
 
 
@@ -299,7 +304,7 @@ def cell_of(setting: Setting, text: str) -> object:
             return tuple(tag for tag in text.split(";") if tag.strip())
         case Kind.SWITCH:
             if text.lower() not in ("true", "false"):
-                raise InvalidValueError(field, "true or false", text)
+                raise InvalidValueError(field, _("true or false"), text)
             return text.lower() == "true"
         case Kind.WINDOWS | Kind.SELECTIONS | Kind.RENDER:
             return typed_value(setting, _json(field, text))
@@ -312,7 +317,7 @@ def _json(field: str, text: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise InvalidValueError(field, "a JSON object", "(not shown)") from error
+        raise InvalidValueError(field, _("a JSON object"), "(not shown)") from error
 
 
 def _number(setting: Setting, text: str) -> float:
@@ -320,7 +325,7 @@ def _number(setting: Setting, text: str) -> float:
     try:
         return read(text) if read else float(text)
     except ValueError as error:
-        raise InvalidValueError(setting.name, str(error) if read else "a number", text) from error
+        raise InvalidValueError(setting.name, str(error) if read else _("a number"), text) from error
 
 
 def _from_outline(attributes: dict[str, str] | InvalidValueError) -> SiteSpec:
@@ -339,9 +344,9 @@ def _from_json(line: bytes) -> SiteSpec | None:
     try:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise InvalidValueError("line", "a JSON object", masked_line(line.decode("utf-8", "replace"))) from error
+        raise InvalidValueError("line", _("a JSON object"), masked_line(line.decode("utf-8", "replace"))) from error
     if not isinstance(fields, dict):
-        raise InvalidValueError("line", "a JSON object", type(fields).__name__)
+        raise InvalidValueError("line", _("a JSON object"), type(fields).__name__)
     return spec_of(fields)
 
 
@@ -362,7 +367,9 @@ def tag_of(name: str, fields: Mapping[str, Any]) -> TagSettings:
     allowed = [*INHERITED, *access.FIELDS]
     for field in fields:
         if field not in allowed:
-            raise unknown_name(masked(field), "setting", masked(field), list(allowed), f"known: {', '.join(allowed)}")
+            raise unknown_name(
+                masked(field), N_("setting"), masked(field), list(allowed), f"known: {', '.join(allowed)}"
+            )
     typed = {field: _typed(field, value) for field, value in fields.items() if value is not None}
     secret = {field: typed.pop(field) for field in access.FIELDS if field in typed}
     if "render" in typed:
@@ -396,7 +403,7 @@ def typed_value(setting: Setting, value: object) -> object:
         case Kind.SWITCH:
             if isinstance(value, bool):
                 return value
-            raise InvalidValueError(field, "true or false", type(value).__name__)
+            raise InvalidValueError(field, _("true or false"), type(value).__name__)
         case Kind.TRUST:
             return _respect_ttl(field, value)
         case Kind.WINDOWS:
@@ -412,20 +419,20 @@ def _typed_number(setting: Setting, value: object) -> float:
     if isinstance(value, str) and setting.kind in _READERS:
         return _number(setting, value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidValueError(setting.name, "a number", type(value).__name__)
+        raise InvalidValueError(setting.name, _("a number"), type(value).__name__)
     return float(value)
 
 
 def _text(field: str, value: object) -> str:
     if isinstance(value, str):
         return value.strip()
-    raise InvalidValueError(field, "a text", type(value).__name__)
+    raise InvalidValueError(field, _("a text"), type(value).__name__)
 
 
 def _tags(field: str, value: object) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
         return tuple(value)
-    raise InvalidValueError(field, "a list of texts", type(value).__name__)
+    raise InvalidValueError(field, _("a list of texts"), type(value).__name__)
 
 
 def _respect_ttl(field: str, value: object) -> RespectTtl:
@@ -440,12 +447,12 @@ def _check_known(fields: Mapping[str, object]) -> None:
     unknown = fields.keys() - set(KNOWN_FIELDS)
     if unknown:
         name = masked(min(unknown))
-        raise unknown_name(name, "setting", name, KNOWN_FIELDS, f"known: {', '.join(KNOWN_FIELDS)}")
+        raise unknown_name(name, N_("setting"), name, KNOWN_FIELDS, f"known: {', '.join(KNOWN_FIELDS)}")
 
 
 def _spec(values: dict[str, Any]) -> SiteSpec:
     if "url" not in values:
-        raise refusal("url", "is needed")
+        raise refusal("url", _("is needed"))
     secret = {name: values.pop(name) for name in access.FIELDS if name in values}
     if "render" in values:
         values["render"], typed = check_render(values["render"], secret.pop("typed", None))

@@ -26,10 +26,10 @@ from pollerd.api.list_schemas import ImportResult, Rejection
 from pollerd.daemon.control.control import Control
 from pollerd.errors import InvalidValueError
 from pollerd.model import Site
-from pollerd.quantities import counted
 from pollerd.site_settings import SITE_SETTINGS, Kind, SiteSpec
 from pollerd.storage.sites import SiteStore
 from pollerd.storage.values import ListPage
+from pollerd.texts import _, n_
 
 router = api_router("/sites", tag="sites")
 MAX_REJECTED = 100_000
@@ -79,7 +79,7 @@ async def posted_lines(request: Request, form: Format | None) -> Iterator[Line]:
     Raises `InvalidValueError` for an unreadable document, and 415 if no format is given.
     """
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must not be compressed")
+        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, _("the body must not be compressed"))
     data, content_type = await request.body(), request.headers.get("content-type", "")
     if form is None and media_type(content_type) == "application/octet-stream":
         form = Format.TEXT
@@ -90,7 +90,7 @@ async def posted_lines(request: Request, form: Format | None) -> Iterator[Line]:
     except InvalidValueError as error:
         if error.field != "content_type":
             raise
-        detail = f"the list must be {error.allowed}, or its format be named"
+        detail = _("the list must be {allowed}, or its format be named", allowed=error.allowed)
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail) from error
 
 
@@ -150,7 +150,7 @@ class Importer:
         if self._specs and self._dry_run:
             await self._check()
         elif self._specs:
-            done = await self._control.sites.add([spec for _, spec in self._specs])
+            done = await self._control.sites.add([spec for _ignored, spec in self._specs])
             for i, error in done.refused:
                 self._reject(self._specs[i][0], error)
             self._added += len(done.added)
@@ -158,11 +158,11 @@ class Importer:
         self._specs = []
 
     async def _check(self) -> None:
-        outcome = await self._control.sites.would_add([spec for _, spec in self._specs])
-        refused = {i for i, _ in outcome.refused}
+        outcome = await self._control.sites.would_add([spec for _ignored, spec in self._specs])
+        refused = {i for i, _ignored in outcome.refused}
         for i, error in outcome.refused:
             self._reject(self._specs[i][0], error)
-        for i, (_, spec) in enumerate(self._specs):
+        for i, (_ignored, spec) in enumerate(self._specs):
             if i in refused:
                 continue
             seen = hash(spec.url) in self._would_be
@@ -172,8 +172,12 @@ class Importer:
 
     def _result(self, *, whole: bool) -> ImportResult:
         count = len(self._rejected)
-        stopped = f"{_rejected(count)}: read up to line {self._lines_read}, no further"
-        stopped += "" if self._dry_run else "; what was added stays"
+        stopped = _(
+            "{rejected}: read up to line {lines_read}, no further",
+            rejected=_rejected(count),
+            lines_read=self._lines_read,
+        )
+        stopped += "" if self._dry_run else _("; what was added stays")
         return ImportResult(
             added=self._added,
             existing=self._existing,
@@ -186,7 +190,7 @@ class Importer:
 
 
 def _rejected(count: int) -> str:
-    return f"{counted(count, 'line')} {'was' if count == 1 else 'were'} rejected"
+    return n_("{count} line was rejected", "{count} lines were rejected", count)
 
 
 # Exports all sites as a list that can be imported: with all settings, but no secrets.

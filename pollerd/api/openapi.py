@@ -14,6 +14,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
+from pollerd import texts
 from pollerd.allocation import registry
 from pollerd.allocation.registered import OBJECTIVES
 from pollerd.api.descriptions import description_of
@@ -101,6 +102,7 @@ _NAMES = {
     "ChangeJudgement": "Judgement",
     "ClusterView": "ClusterState",
     "CollectionView": "Collection",
+    "ComingChangesView": "ComingChanges",
     "ComparedPolicies": "ComparedFigures",
     "DecileView": "Decile",
     "ExplanationView": "Explanation",
@@ -186,14 +188,31 @@ def install(app: FastAPI) -> None:
 
     def complete() -> Json:
         if app.openapi_schema is None:
-            app.openapi_schema = completed(derive())
+            with texts.speaking(texts.language(texts.ENGLISH)):
+                app.openapi_schema = completed(derive())
         return app.openapi_schema
 
     def serve(_: Request) -> JSONResponse:
-        return JSONResponse(app.openapi())
+        return JSONResponse(translated(app.openapi()))
 
     app.openapi = complete  # type: ignore[method-assign]
     app.add_route("/openapi.json", serve, include_in_schema=False)
+
+
+TEXTS_OF_DOCUMENT = frozenset({"description", "summary"})
+"""Members that are texts for people."""
+
+
+def translated(node: Any) -> Any:
+    """Returns a document with its texts in the language of the context."""
+    if isinstance(node, list):
+        return [translated(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        name: texts._(value) if name in TEXTS_OF_DOCUMENT and isinstance(value, str) else translated(value)
+        for name, value in node.items()
+    }
 
 
 def completed(document: Json) -> Json:

@@ -14,6 +14,7 @@ from xml.sax.saxutils import quoteattr
 from pollerd.api.inputs import MAX_TAG_LENGTH, MAX_TAGS
 from pollerd.errors import InvalidValueError
 from pollerd.lists.list_document import as_utf_8
+from pollerd.texts import _
 
 NAMESPACE = "urn:pollerd:opml"
 """Namespace of attributes that OPML does not define."""
@@ -52,7 +53,7 @@ def read_outlines(data: bytes) -> Iterator[Outline]:
             return _rest(reader, chunks)
         if reader.broken is not None:
             raise reader.broken[1]
-    raise InvalidValueError("document", "OPML", "an empty document")
+    raise InvalidValueError("document", "OPML", _("an empty document"))
 
 
 def _rest(reader: _Reader, chunks: Iterator[bytes]) -> Iterator[Outline]:
@@ -101,25 +102,25 @@ class _Reader:
         except InvalidValueError as error:
             self.broken = (self.line, error)
         except (expat.ExpatError, ValueError, LookupError) as error:
-            self.broken = (self.line, InvalidValueError("document", "readable XML", str(error)))
+            self.broken = (self.line, InvalidValueError("document", _("readable XML"), str(error)))
 
     def taken(self) -> list[Outline]:
         """Returns the outlines found since the last call."""
         outlines, self._outlines = self._outlines, []
         return outlines
 
-    def _refuse_entities(self, name: str, *_: object) -> NoReturn:
-        raise InvalidValueError("document", "free of entity definitions", name)
+    def _refuse_entities(self, name: str, *_ignored: object) -> NoReturn:
+        raise InvalidValueError("document", _("free of entity definitions"), name)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if not self.begun:
             if name != "opml":
-                raise InvalidValueError("document", "OPML, its first element <opml>", name)
+                raise InvalidValueError("document", _("OPML, its first element <opml>"), name)
             self.begun = True
         if name != "outline":
             return
         if len(self._folders) == _DEPTH:
-            raise InvalidValueError("document", f"nested at most {_DEPTH} deep", "more")
+            raise InvalidValueError("document", _("nested at most {depth} deep", depth=_DEPTH), "more")
         folder: str | None = None
         plain = {key.lower(): value for key, value in attributes.items() if " " not in key}
         if not self._unused and plain.get("iscomment", "").lower() == "true":

@@ -32,6 +32,7 @@ from pollerd.errors import (
     unknown_name,
 )
 from pollerd.masking import NOT_SHOWN, masked
+from pollerd.texts import N_, _
 
 RETRY_SECONDS = 1
 _HOLDER_RETRY_SECONDS = 5
@@ -71,7 +72,7 @@ def unavailable(detail: str) -> ProblemResponse:
 def stopping() -> ProblemResponse:
     """Returns a 503: the daemon stops, and the call was not carried out to its end."""
     headers = {"Retry-After": str(RETRY_SECONDS)}
-    return problem(HTTPStatus.SERVICE_UNAVAILABLE, "pollerd is stopping", headers=headers)
+    return problem(HTTPStatus.SERVICE_UNAVAILABLE, _("pollerd is stopping"), headers=headers)
 
 
 def holder_unavailable(detail: str) -> ProblemResponse:
@@ -105,7 +106,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _on_fault)
 
 
-async def _on_too_many(_: Request, error: Exception) -> ProblemResponse:
+async def _on_too_many(_ignored: Request, error: Exception) -> ProblemResponse:
     assert isinstance(error, TooManyError)
     headers = {"Retry-After": str(math.ceil(error.seconds))}
     return problem(HTTPStatus.TOO_MANY_REQUESTS, str(error), kind="too-many", headers=headers)
@@ -115,9 +116,9 @@ async def _on_http(request: Request, error: Exception) -> ProblemResponse:
     assert isinstance(error, HTTPException)
     path = request.url.path
     details = {
-        HTTPStatus.BAD_REQUEST: "the body cannot be read as JSON",
-        HTTPStatus.NOT_FOUND: f"no such path: {path}",
-        HTTPStatus.METHOD_NOT_ALLOWED: f"{request.method} is not defined for {path}",
+        HTTPStatus.BAD_REQUEST: _("the body cannot be read as JSON"),
+        HTTPStatus.NOT_FOUND: _("no such path: {path}", path=path),
+        HTTPStatus.METHOD_NOT_ALLOWED: _("{method} is not defined for {path}", method=request.method, path=path),
     }
     detail = details.get(HTTPStatus(error.status_code), error.detail)
     return problem(error.status_code, detail, headers=_headers(request, error))
@@ -135,39 +136,39 @@ async def _on_validation(request: Request, error: Exception) -> ProblemResponse:
     assert isinstance(error, RequestValidationError)
     entries = error.errors()
     if any(entry["loc"][0] == "path" for entry in entries):
-        return problem(HTTPStatus.NOT_FOUND, f"no such path: {request.url.path}")
+        return problem(HTTPStatus.NOT_FOUND, _("no such path: {path}", path=request.url.path))
     return invalid([_entry(request, entry) for entry in entries])
 
 
-async def _on_invalid(_: Request, error: Exception) -> ProblemResponse:
+async def _on_invalid(_ignored: Request, error: Exception) -> ProblemResponse:
     assert isinstance(error, InvalidValueError)
     return invalid([error])
 
 
-async def _on_not_found(_: Request, error: Exception) -> ProblemResponse:
+async def _on_not_found(_ignored: Request, error: Exception) -> ProblemResponse:
     return problem(HTTPStatus.NOT_FOUND, str(error), kind="not-found")
 
 
-async def _on_duplicate(_: Request, error: Exception) -> ProblemResponse:
+async def _on_duplicate(_ignored: Request, error: Exception) -> ProblemResponse:
     assert isinstance(error, DuplicateError)
     return problem(HTTPStatus.CONFLICT, str(error), kind="duplicate", existing_id=error.existing_id)
 
 
-async def _on_conflict(_: Request, error: Exception) -> ProblemResponse:
+async def _on_conflict(_ignored: Request, error: Exception) -> ProblemResponse:
     return problem(HTTPStatus.CONFLICT, str(error), kind="conflict")
 
 
-async def _on_unavailable(_: Request, error: Exception) -> ProblemResponse:
+async def _on_unavailable(_ignored: Request, error: Exception) -> ProblemResponse:
     return unavailable(str(error))
 
 
-async def _on_holder_unavailable(_: Request, error: Exception) -> ProblemResponse:
+async def _on_holder_unavailable(_ignored: Request, error: Exception) -> ProblemResponse:
     return holder_unavailable(str(error))
 
 
-async def _on_fault(_: Request, error: Exception) -> ProblemResponse:
+async def _on_fault(_ignored: Request, error: Exception) -> ProblemResponse:
     # The cause goes to the log, through the server, not to the client.
-    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "a fault of the daemon; its log says more")
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, _("a fault of the daemon; its log says more"))
 
 
 def _entry(request: Request, entry: Mapping[str, Any]) -> InvalidValueError:
@@ -177,7 +178,7 @@ def _entry(request: Request, entry: Mapping[str, Any]) -> InvalidValueError:
     if entry["type"] == "extra_forbidden":
         return _unknown(request, field, entry["loc"], value)
     if entry["type"] == "missing":
-        return refusal(field, "is needed")
+        return refusal(field, _("is needed"))
     if entry["type"] == "json_invalid":
         return InvalidValueError("body", "JSON", entry["ctx"]["error"])
     return InvalidValueError(field, allowed_by(entry), value)
@@ -193,9 +194,9 @@ def _unknown(request: Request, field: str, place: Sequence[str | int], value: ob
     route = request.scope["route"]
     body = route.body_field.field_info.annotation if isinstance(route, APIRoute) and route.body_field else None
     if len(place) != len(("body", "field")) or not (isinstance(body, type) and issubclass(body, BaseModel)):
-        return refusal(field, "unknown field", value)
+        return refusal(field, _("unknown field"), value)
     known = list(body.model_fields)
-    return unknown_name(field, "field", str(place[-1]), known, f"known: {', '.join(known)}", value)
+    return unknown_name(field, N_("field"), str(place[-1]), known, f"known: {', '.join(known)}", value)
 
 
 def _shown(value: object) -> object:
@@ -243,7 +244,7 @@ class DatabasePatience:
         beginning = asyncio.create_task(begun.wait(), name="answer-begins")
         try:
             while not (answering.done() or begun.is_set()):
-                done, _ = await asyncio.wait(
+                done, _ignored = await asyncio.wait(
                     {answering, beginning}, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
                 reason = None if done else await self._not_ready()

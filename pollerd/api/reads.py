@@ -15,9 +15,9 @@ from pollerd.api.common import Given
 from pollerd.api.http import MAX_ID, Daemon, SiteId, api_router, json_body
 from pollerd.errors import InvalidValueError
 from pollerd.planning import about
-from pollerd.quantities import counted
 from pollerd.shown import Moment
 from pollerd.storage.reads import ReadResult, ReportedRead, SiteInterest
+from pollerd.texts import _, n_
 from pollerd.timestamps import parse_moment
 from pollerd.urls import normalise_url
 
@@ -46,7 +46,7 @@ class ReadOfChange(Given):
         field = f"reads[{place}]"
         if (self.site_id is None) == (self.url is None):
             names = [name for name in ("site_id", "url") if getattr(self, name) is not None]
-            raise InvalidValueError(f"{field}.site_id", "given, or url: one of the two", names)
+            raise InvalidValueError(f"{field}.site_id", _("given, or url: one of the two"), names)
         at = parse_moment(f"{field}.at", self.at)
         return ReportedRead(at, self.count, self.site_id, self._normalised(f"{field}.url"), self.change_id)
 
@@ -154,11 +154,15 @@ class SiteReadsSchema(BaseModel):
 def reads_in_words(known: SiteInterest | None) -> str:
     """Returns what reads say of a site, as one line for users."""
     if known is None or known.half_life is None:
-        return "no reads were reported"
+        return _("no reads were reported")
     life = known.half_life
-    sure = f"90 % sure: {about(life.low)} to {about(life.high)}"
-    of = f"{counted(known.reads, 'read')} of {counted(known.changes, 'change')}"
-    return f"{of}: interest halves in {about(life.value)} ({sure})"
+    sure = _("90 % sure: {low} to {high}", low=about(life.low), high=about(life.high))
+    of = _(
+        "{reads} of {changes}",
+        reads=n_("{count} read", "{count} reads", known.reads),
+        changes=n_("{count} change", "{count} changes", known.changes),
+    )
+    return _("{of}: interest halves in {life} ({sure})", of=of, life=about(life.value), sure=sure)
 
 
 router = api_router(tag="reads")

@@ -35,6 +35,7 @@ from pollerd.plots import PlotLabels, PlotPoint, line_plot
 from pollerd.shown import Moment
 from pollerd.site_settings import NO_ACCESS, SiteSpec
 from pollerd.storage.history import ReadingFilter, RecordedReading
+from pollerd.texts import N_, _
 from pollerd.timestamps import parse_moment
 
 # Selections of a site, their values, and previews of them.
@@ -156,7 +157,7 @@ async def preview_page(daemon: Daemon, preview: PreviewRequest) -> PagePreview:
     For a site it also applies the conditions to the last stored changes that were kept by the same steps and values.
     """
     if (preview.url is None) == (preview.site_id is None):
-        raise InvalidValueError("url", "given, or site_id: one of the two", "both" if preview.url else "none")
+        raise InvalidValueError("url", _("given, or site_id: one of the two"), "both" if preview.url else "none")
     selections = check_selections(preview.selections or {"default": {}})
     if preview.site_id is not None:
         return await daemon.control.preview.of_stored(preview.site_id, selections)
@@ -208,10 +209,10 @@ async def _chosen(daemon: ApiPorts, site_id: int, selection: str, name: str | No
         return names[0]
     if name not in names:
         if not names:
-            raise refusal("name", "the selection reads no values")
+            raise refusal("name", _("the selection reads no values"))
         if name is None:
-            raise refusal("name", f"give one of {', '.join(names)}")
-        raise unknown_name("name", "value", name, names, f"known: {', '.join(names)}")
+            raise refusal("name", _("give one of {names}", names=", ".join(names)))
+        raise unknown_name("name", N_("value"), name, names, f"known: {', '.join(names)}")
     return name
 
 
@@ -237,7 +238,7 @@ def _drawn(site: Site, name: str, selection: str, readings: list[RecordedReading
         and all(point.value is None for point in points)
         and any(not reading.value.problem for reading in readings)
     ):
-        raise InvalidValueError("name", "of a value that is a number, price or date: texts have no plot", name)
+        raise InvalidValueError("name", _("of a value that is a number, price or date: texts have no plot"), name)
     whose = site.title or site.spec.url
     of = "" if selection == DEFAULT_SELECTION else f"{selection}, "
     last = max(site.last_poll_at or 0.0, readings[-1].at if readings else 0.0)

@@ -24,6 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from pollerd.api.auth.middleware import PEER
 from pollerd.api.http import HEADERS
 from pollerd.api.problems import RETRY_SECONDS, ProblemResponse, problem, stopping
+from pollerd.texts import _
 
 # uvicorn's HTTP/1.1 protocol with limits on slow requests and on connections, and another refusal of invalid HTTP.
 
@@ -81,7 +82,7 @@ class HttpProtocol(H11Protocol):
         super().connection_made(transport)
         if len(self.connections) > self._admission.most:
             self._admission.refused()
-            detail = f"there are {self._admission.most} connections already"
+            detail = _("there are {most} connections already", most=self._admission.most)
             headers = {"Retry-After": str(RETRY_SECONDS)}
             self._refuse(problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, kind="no-connection", headers=headers))
             return
@@ -157,7 +158,9 @@ class HttpProtocol(H11Protocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         what = "head" if self._awaited is _Awaited.HEAD else "body"
-        self._refuse(problem(HTTPStatus.REQUEST_TIMEOUT, f"the {what} of the request did not arrive in time"))
+        self._refuse(
+            problem(HTTPStatus.REQUEST_TIMEOUT, _("the {what} of the request did not arrive in time", what=what))
+        )
 
 
 class _Proxied(ProxyHeadersMiddleware):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pollerd.errors import InvalidValueError, refusal
+from pollerd.texts import _
 
 _TOKEN = re.compile(r"[\x21-\x7e]{1,512}")
 _LISTEN = re.compile(r"(?:\[(?P<bracketed>[^\]]+)\]|(?P<plain>[^:\[\]]+)):(?P<port>[0-9]{1,5})")
@@ -51,9 +52,9 @@ class ApiToken:
         if hashed is not None:
             return cls(name, bytes.fromhex(hashed["digest"]), frozenset(scopes))
         if secret.startswith(_HASHED):
-            raise InvalidValueError(name, "a token, or sha256: and 64 hexadecimal digits", "(not shown)")
+            raise InvalidValueError(name, _("a token, or sha256: and 64 hexadecimal digits"), "(not shown)")
         if not _TOKEN.fullmatch(secret):
-            raise InvalidValueError(name, "1 to 512 printable ASCII characters without spaces", "(not shown)")
+            raise InvalidValueError(name, _("1 to 512 printable ASCII characters without spaces"), "(not shown)")
         return cls(name, digest_of(secret), frozenset(scopes))
 
 
@@ -91,14 +92,14 @@ class SignInSettings:
     def __post_init__(self) -> None:
         for host in self.allowed_hosts:
             if not _HOST_NAME.fullmatch(host):
-                raise InvalidValueError("allowed_host", "a host name or address, perhaps with :port", host)
+                raise InvalidValueError("allowed_host", _("a host name or address, perhaps with :port"), host)
         if self.user_header is not None and (
             not _HEADER_NAME.fullmatch(self.user_header) or self.user_header.lower() in _NOT_FOR_USERS
         ):
-            allowed = "the name of a header that only the proxy sets, such as X-Remote-User"
+            allowed = _("the name of a header that only the proxy sets, such as X-Remote-User")
             raise InvalidValueError("user_header", allowed, self.user_header)
         if self.user_header is not None and not self.trusted_proxies:
-            raise InvalidValueError("trusted_proxy", "given where user_header is", None)
+            raise InvalidValueError("trusted_proxy", _("given where user_header is"), None)
 
     @classmethod
     def of(
@@ -129,7 +130,7 @@ def _network(text: str) -> Network:
     try:
         return ipaddress.ip_network(text)
     except ValueError:
-        raise InvalidValueError("trusted_proxy", "an IP address, or a network such as 10.0.0.0/8", text) from None
+        raise InvalidValueError("trusted_proxy", _("an IP address, or a network such as 10.0.0.0/8"), text) from None
 
 
 _NO_ENTRANCE = SignInSettings()
@@ -153,12 +154,12 @@ class ApiSettings:
 
     def __post_init__(self) -> None:
         if not self.host or not 0 <= self.port <= _MAX_PORT:
-            raise InvalidValueError("listen", "a host and a port from 0 to 65535", f"{self.host}:{self.port}")
+            raise InvalidValueError("listen", _("a host and a port from 0 to 65535"), f"{self.host}:{self.port}")
         if not self.closed and not is_loopback(self.host):
-            allowed = "a loopback address (127.0.0.1, ::1, localhost) unless a token or sign_in is set"
+            allowed = _("a loopback address (127.0.0.1, ::1, localhost) unless a token or sign_in is set")
             raise InvalidValueError("listen", allowed, self.host)
         if len({token.digest for token in self.tokens}) < len(self.tokens):
-            raise refusal("read_token", "it is the same as token: a reader could then change everything")
+            raise refusal("read_token", _("it is the same as token: a reader could then change everything"))
 
     @property
     def closed(self) -> bool:
@@ -178,7 +179,7 @@ class ApiSettings:
         """Parses "host:port" ("[host]:port" for IPv6). `token` allows reading and writing, `read_token` reading."""
         match = _LISTEN.fullmatch(listen)
         if match is None:
-            raise InvalidValueError("listen", "host:port, or [host]:port for IPv6", listen)
+            raise InvalidValueError("listen", _("host:port, or [host]:port for IPv6"), listen)
         tokens = []
         if token is not None:
             tokens.append(ApiToken.of("token", token, Scope.READ, Scope.WRITE))

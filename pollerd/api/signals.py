@@ -34,6 +34,7 @@ from pollerd.storage.signals import (
     SignalSourceSpec,
     SourceOfSite,
 )
+from pollerd.texts import N_, _
 from pollerd.timestamps import parse_moment
 from pollerd.urls import normalise_url
 
@@ -51,7 +52,7 @@ def checked_hosts(kind: SignalKind, hosts: SignalHosts | None) -> SignalHosts:
     if kind != "push":
         return hosts or "same"
     if hosts == "same":
-        raise InvalidValueError("hosts", "any for kind push: it has no host", hosts)
+        raise InvalidValueError("hosts", _("any for kind push: it has no host"), hosts)
     return "any"
 
 
@@ -73,13 +74,13 @@ class NewSignalSource(Given):
         """Returns the checked spec. Raises `InvalidValueError`."""
         pushed = self.kind == "push"
         if pushed and self.site_id is not None:
-            raise refusal("site_id", "a source of kind push has no site")
+            raise refusal("site_id", _("a source of kind push has no site"))
         if pushed and self.name is None:
-            raise InvalidValueError("name", "given for kind push", None)
+            raise InvalidValueError("name", _("given for kind push"), None)
         if not pushed and self.site_id is None:
-            raise InvalidValueError("site_id", f"given for kind {self.kind}", None)
+            raise InvalidValueError("site_id", _("given for kind {kind}", kind=self.kind), None)
         if not pushed and self.name is not None:
-            raise refusal("name", "only a source of kind push has a name")
+            raise refusal("name", _("only a source of kind push has a name"))
         return SignalSourceSpec(self.kind, self.site_id, self.name, checked_hosts(self.kind, self.hosts))
 
 
@@ -192,7 +193,11 @@ class ChangeReport(Given):
         ]
         reported += [ListedDate(_url(f"urlList[{place}]", url)) for place, url in enumerate(self.urlList)]
         if not 1 <= len(reported) <= MAX_REPORTED:
-            raise InvalidValueError("signals", f"1 to {MAX_REPORTED:,} URLs, with those of urlList", len(reported))
+            raise InvalidValueError(
+                "signals",
+                _("1 to {max_reported:,} URLs, with those of urlList", max_reported=MAX_REPORTED),
+                len(reported),
+            )
         return reported
 
 
@@ -206,11 +211,11 @@ class ReportTaken(BaseModel):
 def quality_in_words(quality: SourceQuality) -> str:
     """Returns how reliable a source is, as one line for users."""
     if quality.polls < 1:
-        return "no track record yet"
+        return _("no track record yet")
     right, recall = round(100 * quality.precision), round(100 * quality.recall)
     words = [f"precision {right} %", f"recall {recall} %"]
     if math.isfinite(quality.delay):
-        words.append(f"about {about(quality.delay)} late")
+        words.append(_("about {delay} late", delay=about(quality.delay)))
     return f"{', '.join(words)}; trust {round(100 * quality.say)} %"
 
 
@@ -295,7 +300,7 @@ async def site_signals(daemon: ApiPorts, site_id: int) -> list[SiteSignal]:
 
 hub_router = APIRouter(prefix="/websub", include_in_schema=False, generate_unique_id_function=operation_id)
 """Outside the API: hubs call it, as W3C WebSub says."""
-_UNKNOWN = "no such subscription"
+_UNKNOWN = N_("no such subscription")
 
 
 @hub_router.get("/{callback}", response_class=Response)
@@ -305,7 +310,7 @@ async def verify_subscription(request: Request, daemon: Daemon, callback: str) -
     asked = HubVerification(**{name: query.get(f"hub.{name}", "") for name in HubVerification.__struct_fields__})
     challenge = await daemon.control.hubs.verify(callback, asked)
     if challenge is None:
-        return problem(HTTPStatus.NOT_FOUND, _UNKNOWN)
+        return problem(HTTPStatus.NOT_FOUND, _(_UNKNOWN))
     return Response(challenge, media_type="text/plain")
 
 
@@ -316,9 +321,9 @@ async def receive_content(request: Request, daemon: Daemon, callback: str) -> Re
     """
     subscription = await daemon.control.hubs.at(callback)
     if subscription is None:
-        return problem(HTTPStatus.NOT_FOUND, _UNKNOWN)
+        return problem(HTTPStatus.NOT_FOUND, _(_UNKNOWN))
     if subscription.state is HubState.LEAVING:
-        return problem(HTTPStatus.GONE, "the subscription was left")
+        return problem(HTTPStatus.GONE, _("the subscription was left"))
     headers = request.headers
     signature, content_type = headers.get("x-hub-signature", ""), headers.get("content-type")
     await daemon.control.hubs.deliver(subscription, request.body, content_type, signature)
@@ -360,9 +365,11 @@ async def report_urls(request: Request, daemon: Daemon) -> Response:
         async with daemon.control.index_now.bodies, asyncio.timeout(_BODY_SECONDS):
             body = msgspec.json.decode(await request.body(), type=_IndexNowBody)
     except TimeoutError:
-        return problem(HTTPStatus.REQUEST_TIMEOUT, f"the body must come within {_BODY_SECONDS:g} s")
+        return problem(
+            HTTPStatus.REQUEST_TIMEOUT, _("the body must come within {body_seconds:g} s", body_seconds=_BODY_SECONDS)
+        )
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return problem(HTTPStatus.BAD_REQUEST, "the body must be a JSON object with host, key, keyLocation, urlList")
+        return problem(HTTPStatus.BAD_REQUEST, _("the body must be a JSON object with host, key, keyLocation, urlList"))
     return await _taken(daemon, index_now_report(body.urlList, body.key, body.host, body.keyLocation))
 
 
@@ -370,12 +377,12 @@ async def _taken(daemon: ApiPorts, report: IndexNowReport) -> Response:
     """Answers as the protocol has it: 200 taken, 202 the key is checked later, 403 it is wrong."""
     answer = await daemon.control.index_now.take(report)
     if answer == "refused":
-        return problem(HTTPStatus.FORBIDDEN, "the host of the URLs does not hold this key where it should")
+        return problem(HTTPStatus.FORBIDDEN, _("the host of the URLs does not hold this key where it should"))
     return Response(status_code=HTTPStatus.ACCEPTED if answer == "waiting" else HTTPStatus.OK)
 
 
 def _absent() -> Response:
-    return problem(HTTPStatus.NOT_FOUND, "reports in IndexNow's form are not taken here")
+    return problem(HTTPStatus.NOT_FOUND, _("reports in IndexNow's form are not taken here"))
 
 
 ROUTERS = (router, hub_router, index_now_router)

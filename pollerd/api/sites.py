@@ -53,6 +53,7 @@ from pollerd.site_settings import INHERITED, SiteSpec
 from pollerd.storage.changes import ChangeFilter
 from pollerd.storage.site_order import SiteOrder, SiteSort
 from pollerd.storage.values import SiteChanges, SiteFilter
+from pollerd.texts import _
 from pollerd.urls import normalise_url
 
 # Sites: input and output.
@@ -124,7 +125,7 @@ class SiteSelection(Given):
     def wanted(self) -> str | None:
         """Returns the tag; None for all sites. Raises `InvalidValueError`."""
         if len(self.model_fields_set) != 1:
-            raise InvalidValueError("all", "given, or tag: one of the two", sorted(self.model_fields_set))
+            raise InvalidValueError("all", _("given, or tag: one of the two"), sorted(self.model_fields_set))
         return inputs.check_tag(self.tag) if "tag" in self.model_fields_set else None
 
 
@@ -191,6 +192,7 @@ class SiteSchema(_ShownSite):
     proxy: str | None = Field(description="the proxy that it or a tag has, without user name and password")
     created_at: Moment
     last_poll_at: Moment | None
+    last_change_at: Moment | None = Field(description="when its last change was detected; null: none was")
     next_poll_at: Moment | None = Field(description="the earliest moment of the next poll; null: none is to come")
     rate_per_day: float | None = Field(description="changes per day (estimate); null: no estimate yet")
     polls: int
@@ -223,6 +225,7 @@ class SiteSchema(_ShownSite):
             page_title=site.page_title,
             created_at=site.created_at,
             last_poll_at=site.last_poll_at,
+            last_change_at=site.last_change_at,
             next_poll_at=site.next_poll_at if live is None else live.next_poll_at,
             rate_per_day=None if live is None else live.rate_per_day,
             polls=site.polls,
@@ -292,7 +295,7 @@ def site_filter(  # noqa: PLR0913 (the fields of a filter)
 ) -> SiteFilter:
     """Returns the filter, as of now. changed: seconds within which a change was found. Raises `InvalidValueError`."""
     if rate_min is not None and rate_max is not None and rate_min > rate_max:
-        raise InvalidValueError("rate_max", f"at least rate_min ({rate_min:g} a day)", rate_max)
+        raise InvalidValueError("rate_max", _("at least rate_min ({rate_min:g} a day)", rate_min=rate_min), rate_max)
     return SiteFilter(
         q=q if q and q.strip() else None,
         tag=tag,
@@ -481,7 +484,7 @@ async def accept_redirect(daemon: Daemon, site_id: SiteId) -> SiteSchema | JSONR
     async with daemon.turn:
         url = redirect_proposal(await daemon.store.sites.get(site_id))
         if url is None:
-            return problem(HTTPStatus.CONFLICT, "no redirect is proposed for this site", kind="no-redirect")
+            return problem(HTTPStatus.CONFLICT, _("no redirect is proposed for this site"), kind="no-redirect")
         return await shown_site(daemon, await daemon.control.sites.update(site_id, {"url": normalise_url(url)}))
 
 

@@ -26,6 +26,7 @@ from pollerd.shown import Moment
 from pollerd.site_settings import SiteSpec
 from pollerd.storage import sources as storage_sources
 from pollerd.storage.sources import ListedPage, MemberState, SourceSpec
+from pollerd.texts import _
 
 # Validates a source's settings, for all ways in.
 
@@ -56,7 +57,7 @@ def check_source(spec: SourceSpec) -> SourceSpec:
 
 def _among(field: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise InvalidValueError(field, f"one of {', '.join(known)}", str(value)[:100])
+        raise InvalidValueError(field, _("one of {known}", known=", ".join(known)), str(value)[:100])
 
 
 # Sources of sites: input and output.
@@ -184,7 +185,7 @@ def source_of(fields: Mapping[str, Any]) -> storage_sources.SourceSpec:
     try:
         return NewSource.model_validate(fields).spec()
     except ValidationError as error:
-        raise first_refusal(error, "source", "as the API takes it") from error
+        raise first_refusal(error, "source", _("as the API takes it")) from error
 
 
 def sources_of(sources: Sequence[Mapping[str, Any]]) -> list[storage_sources.SourceSpec]:
@@ -196,7 +197,7 @@ def sources_of(sources: Sequence[Mapping[str, Any]]) -> list[storage_sources.Sou
         except InvalidValueError as error:
             raise error.of(f"sources[{place}].{error.field}") from error
         if spec.url in specs:
-            raise refusal(f"sources[{place}].url", f"{masked(spec.url)} is listed twice")
+            raise refusal(f"sources[{place}].url", _("{url} is listed twice", url=masked(spec.url)))
         specs[spec.url] = spec
     return list(specs.values())
 

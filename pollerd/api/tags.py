@@ -31,6 +31,7 @@ from pollerd.fetching.settings import without_userinfo
 from pollerd.rendering.settings import DEFAULT_RENDER_COST
 from pollerd.shown import Moment
 from pollerd.site_settings import INHERITED
+from pollerd.texts import _
 
 # Tags with settings: input and output.
 
@@ -68,7 +69,7 @@ class TagPatch(SettingsFields):
         if before is None:
             before = site_settings.TagSettings(name)
         if before.fault:
-            raise InvalidValueError("name", "a tag whose settings can be read: PUT replaces them", before.fault)
+            raise InvalidValueError("name", _("a tag whose settings can be read: PUT replaces them"), before.fault)
         settings = {**before.settings, **self.inheritable()}
         access = self.access(before.access)
         if "render" in self.model_fields_set:
@@ -128,7 +129,7 @@ TagName = Annotated[
 @router.get("", summary="Tags that have settings")
 async def list_tags(daemon: Daemon) -> Listing[Tag]:
     """By name. Tags that no settings were given are not among them: they need none."""
-    return Listing.of((Tag.of(tag) for _, tag in sorted(daemon.control.tags.all().items())), None)
+    return Listing.of((Tag.of(tag) for _ignored, tag in sorted(daemon.control.tags.all().items())), None)
 
 
 @router.get("/{name:path}", summary="A tag's settings")

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 
 from pollerd.api.http import MAX_ID, Daemon, operation_id
+from pollerd.texts import _
 
 router = APIRouter(prefix="/unsubscribe", tags=["notifications"], generate_unique_id_function=operation_id)
 RuleId = Annotated[int, Path(ge=1, le=MAX_ID, description="the rule's id")]
@@ -26,7 +27,7 @@ _PATH = "/{channel_id:id}/{rule_id:id}/{token}"
 async def ask_to_unsubscribe(daemon: Daemon, channel_id: ChannelId, rule_id: RuleId, token: Token) -> Response:
     """A page with a button; asking changes nothing, since programs follow links, too."""
     await daemon.control.notifications.check_unsubscribing(channel_id, rule_id, token)
-    return _page("Stop these messages?", _FORM)
+    return _page(_("Stop these messages?"), _FORM)
 
 
 @router.post(_PATH, response_class=Response, summary="Stop a rule's messages to a channel")

@@ -26,6 +26,7 @@ from pollerd.rendering.settings import RenderingSettings, browser_shown
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.site_settings import Kind, RespectTtl
 from pollerd.storage.settings import StorageSettings
+from pollerd.texts import N_, _
 
 NODE_TOTAL_TIMEOUT_SECONDS = 20.0
 _CLIENT_ONLY = frozenset({"url"})
@@ -98,10 +99,10 @@ def _from_file(path: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"config file {path}: {error.strerror}") from error
+        raise ConfigError(_("config file {path}: {reason}", path=path, reason=error.strerror)) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"config file {path}: {error}") from error
-    _refuse_unknown(values, f"config file {path}", str, _SECRET_FILES)
+        raise ConfigError(_("config file {path}: {error}", path=path, error=error)) from error
+    _refuse_unknown(values, _("config file {path}", path=path), str, _SECRET_FILES)
     values = with_secrets_read(values, SECRETS, str)
     return values, dict.fromkeys(values, f"file {path}")
 
@@ -125,9 +126,12 @@ def _refuse_unknown(
     if unknown:
         near = {spelled(name): nearest(name, list(OPTIONS), most=1) for name in unknown}
         named = ", ".join(
-            f"{name} (did you mean {spelled(closest)}?)" if closest else name for name, closest in near.items()
+            _("{name} (did you mean {spelled}?)", name=name, spelled=spelled(closest)) if closest else name
+            for name, closest in near.items()
         )
-        raise ConfigError(f"{where}: unknown {named}; `pollerd config show` lists all settings")
+        raise ConfigError(
+            _("{where}: unknown {named}; `pollerd config show` lists all settings", where=where, named=named)
+        )
 
 
 # How the values of each kind are read, as text or as TOML has them. ValueError says what is allowed.
@@ -147,7 +151,7 @@ def _number(parse: Callable[[str], float], allowed: str) -> Callable[[Any], floa
 def _count(value: Any) -> int:
     text = str(value).strip()
     if isinstance(value, bool | float) or not (text.isascii() and text.removeprefix("-").isdigit()):
-        raise ValueError("a whole number")
+        raise ValueError(_("a whole number"))
     return int(text)
 
 
@@ -164,14 +168,14 @@ _SWITCH = {
 def _switch(value: Any) -> bool:
     known = _SWITCH.get(str(value).strip().lower())
     if known is None:
-        raise ValueError("true or false")
+        raise ValueError(_("true or false"))
     return known
 
 
 def _names(value: Any) -> tuple[str, ...]:
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        raise ValueError("names with commas between them, or a list of them")
+        raise ValueError(_("names with commas between them, or a list of them"))
     return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())
 
 
@@ -200,7 +204,7 @@ def _read(option: Option, value: Any) -> Any:
     try:
         parsed = _READERS[option.kind](value)
         if option.choices and parsed not in option.choices:
-            raise unknown_name(option.name, "value", parsed, option.choices, f"known: {', '.join(option.choices)}")
+            raise unknown_name(option.name, N_("value"), parsed, option.choices, f"known: {', '.join(option.choices)}")
     except InvalidValueError:
         raise
     except ValueError as error:
@@ -312,6 +316,6 @@ def _without_password(url: str) -> str:
     place, question, query = place.partition("?")
     if "=" in place or "&" in place:  # an @ within the query: the parts are ambiguous
         return f"{scheme}://***"
-    name, colon, _ = person.partition(":")
+    name, colon, _ignored = person.partition(":")
     names = "&".join(f"{pair.partition('=')[0]}=***" for pair in query.split("&")) if query else ""
     return f"{scheme}://{name}{colon and ':***'}{at}{place}{question}{names}"

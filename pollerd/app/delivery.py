@@ -22,6 +22,7 @@ from pollerd.notifications.settings import NotificationSettings
 from pollerd.notifications.stored_channels import look_of, opened, template_of
 from pollerd.storage.notification_values import StoredChannel
 from pollerd.storage.notifications import NotificationStore
+from pollerd.texts import _
 
 _CONNECTIONS = 64
 
@@ -87,5 +88,7 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext:
         try:
             context.load_verify_locations(cafile=ca_file)
         except OSError as error:
-            raise ConfigError(f"ca_file: {ca_file} cannot be loaded: {error.strerror}") from error
+            raise ConfigError(
+                _("ca_file: {ca_file} cannot be loaded: {reason}", ca_file=ca_file, reason=error.strerror)
+            ) from error
     return context

@@ -9,6 +9,7 @@ from typing import Any
 
 from pollerd.api.settings import is_hash
 from pollerd.errors import ConfigError, InvalidValueError
+from pollerd.texts import _
 
 PREFIX = "POLLERD_"
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -39,7 +40,13 @@ def with_secrets_read(
         if name not in values:
             continue
         if secret in remaining:
-            raise ConfigError(f"{spelled(secret)} and {spelled(name)} are both set; one is allowed")
+            raise ConfigError(
+                _(
+                    "{spelled} and {spelled_2} are both set; one is allowed",
+                    spelled=spelled(secret),
+                    spelled_2=spelled(name),
+                )
+            )
         remaining[secret] = _secret(spelled(name), values[name])
     return remaining
 
@@ -55,7 +62,7 @@ def client_defaults(environ: Mapping[str, str] | None = None) -> tuple[str, str 
     )
     token = values.get("token")
     if token is not None and is_hash(token):
-        allowed = "the token itself: its hash is enough for the daemon, not for commands that call it"
+        allowed = _("the token itself: its hash is enough for the daemon, not for commands that call it")
         raise InvalidValueError("token", allowed, "(not shown)")
     return values.get("url", DEFAULT_URL), token
 
@@ -69,4 +76,6 @@ def _secret(spelled: str, path: object) -> str:
     try:
         return Path(str(path)).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{spelled}: {path} cannot be read: {error}") from error
+        raise ConfigError(
+            _("{spelled}: {path} cannot be read: {error}", spelled=spelled, path=path, error=error)
+        ) from error

@@ -21,6 +21,7 @@ from pollerd.errors import PollerdError
 from pollerd.fetching.fetcher import Fetcher
 from pollerd.logs import set_up_logs
 from pollerd.storage.store import Store
+from pollerd.texts import _
 
 if TYPE_CHECKING:  # loaded where a browser is named
     from pollerd.rendering.renderer import Renderer
@@ -29,7 +30,10 @@ if TYPE_CHECKING:  # loaded where a browser is named
 def warn_of_short_tokens(config: Config) -> None:
     """Logs which tokens the next version will refuse."""
     for name in config.short_tokens():
-        reason, effect = f"it has fewer than {SHORTEST_TOKEN} characters", "the next version refuses it"
+        reason, effect = (
+            _("it has fewer than {shortest_token} characters", shortest_token=SHORTEST_TOKEN),
+            _("the next version refuses it"),
+        )
         structlog.get_logger("pollerd").warning("short_token", setting=name, reason=reason, effect=effect)
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pollerd.errors import ConfigError
+from pollerd.texts import _
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,12 @@ class Room:
                 raise
             used = ", ".join((*self.settings, *self.commands))
             raise ConfigError(
-                f"{self.title} ({used}) is not part of this installation: {error.name} is missing"
+                _(
+                    "{title} ({used}) is not part of this installation: {error} is missing",
+                    title=self.title,
+                    used=used,
+                    error=error.name,
+                )
             ) from error
 
 

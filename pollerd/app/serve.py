@@ -28,6 +28,7 @@ from pollerd.app import gc_tuning
 from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.app.config import Config
 from pollerd.app.environment import DEFAULT_URL
+from pollerd.app.examples import ExampleSites
 from pollerd.app.options import Options
 from pollerd.app.reload import Reload, warn_of_short_tokens
 from pollerd.app.rooms import CRAWLER
@@ -47,6 +48,7 @@ from pollerd.storage.node_values import NodeInfo
 from pollerd.storage.store import Store
 from pollerd.storage.values import AllocationRow
 from pollerd.telemetry import Instruments
+from pollerd.texts import _
 
 if TYPE_CHECKING:
     from pollerd.crawler.topics import TopicSettings
@@ -93,7 +95,7 @@ async def _repeated(
                 made = await attempt()
             except DatabaseUnavailableError as error:
                 health.failed(
-                    "start", str(error), database=database, effect="the start waits; --no-wait ends it instead"
+                    "start", str(error), database=database, effect=_("the start waits; --no-wait ends it instead")
                 )
                 if pause == _FIRST_SECONDS:
                     await meanwhile.enter_async_context(serve())
@@ -204,7 +206,7 @@ async def _begun(config: Config, instruments: Instruments, listener: socket.sock
 
     def serve_meanwhile() -> contextlib.AbstractAsyncContextManager[None]:
         def reason() -> str:
-            return health.failure or "not tried yet"
+            return health.failure or _("not tried yet")
 
         return served(create_waiting_api(reason, instruments.registry, config.api, pollerd.__version__), listener)
 
@@ -245,11 +247,11 @@ async def _serve(
 ) -> None:
     daemon, store = parts.daemon, parts.store
     api = create_api(daemon.control, store, registry, config.api, pollerd.__version__)
-    shown = config.shown()
+    shown, examples = config.shown(), ExampleSites()
     if not config.options.no_web:
         from pollerd.web.application import add_pages  # what a daemon without pages does not need
 
-        add_pages(api, shown, RECENT.at_least)
+        add_pages(api, shown, RECENT.at_least, examples)
         await _say_first_user(config, api, listener)
     refused = daemon.parts.runtime.instruments.api_connections_refused
     server = ApiServer(api, _API_DRAIN_SECONDS, Admission(_api_connections(parts.descriptors), refused.inc))
@@ -270,9 +272,18 @@ async def _serve(
         )
     yields = None
     if not config.options.no_web:
-        clock = daemon.parts.runtime.clock
-        yields = YieldLog(explainer=daemon.control.explainer, history=store.history, clock=clock).run
-    await _run_all(config, daemon, server, listener, watch, reload, yields)
+        runtime, control = daemon.parts.runtime, daemon.control
+        yields = YieldLog(
+            explainer=control.explainer,
+            history=store.history,
+            clock=runtime.clock,
+            instruments=runtime.instruments,
+            by_state=lambda: control.health.status().by_state,
+        ).run
+    try:
+        await _run_all(config, daemon, server, listener, watch, reload, yields)
+    finally:
+        await examples.stop()
 
 
 async def _run_all(
@@ -342,11 +353,11 @@ def _say_new_default(config: Config) -> None:
     """Logs the defaults that differ from earlier versions, to whoever did not choose a value."""
     log = structlog.get_logger("pollerd")
     if not (config.is_set("min_saving") or config.is_set("min_yield")):
-        now, hint = duration(config.options.min_saving), "to keep the previous one: --min-saving 0 --min-yield 1%"
+        now, hint = duration(config.options.min_saving), _("to keep the previous one: --min-saving 0 --min-yield 1%")
         log.info("new_default", setting="min_saving", value=now, previous="min_yield 1%", hint=hint)
     if not config.is_set("respect_ttl"):
         now = config.options.respect_ttl.name.lower()
-        hint = "to keep the previous one: --respect-ttl off"
+        hint = _("to keep the previous one: --respect-ttl off")
         log.info("new_default", setting="respect_ttl", value=now, previous="off", hint=hint)
 
 
@@ -359,7 +370,7 @@ async def _say_first_user(config: Config, api: FastAPI, listener: socket.socket)
         return
     root = (config.options.public_url or _url_of(listener)).rstrip("/")
     link = first_user_link(root, api.state.first_user.make())
-    hint = "open the URL to create the first user; it works once, for one hour"
+    hint = _("open the URL to create the first user; it works once, for one hour")
     structlog.get_logger("pollerd").warning("no_users", url=link, hint=hint, not_kept=True)
 
 
@@ -421,7 +432,14 @@ def _bind(settings: ApiSettings) -> socket.socket:
         listener.bind((settings.host, settings.port))
     except OSError as error:
         listener.close()
-        raise ConfigError(f"listen: {settings.host}:{settings.port} cannot be bound: {error.strerror}") from error
+        raise ConfigError(
+            _(
+                "listen: {host}:{port} cannot be bound: {reason}",
+                host=settings.host,
+                port=settings.port,
+                reason=error.strerror,
+            )
+        ) from error
     return listener
 
 
@@ -451,7 +469,7 @@ def _node_of(config: Config) -> NodeInfo | None:
     """Returns this node; None: the daemon is alone."""
     options = config.options
     if options.node_address is not None:
-        reason, hint = "nodes send requests through the database", "remove it: the next version does not know it"
+        reason, hint = _("nodes send requests through the database"), _("remove it: the next version does not know it")
         structlog.get_logger("pollerd").warning(
             "setting_without_effect", setting="node_address", reason=reason, hint=hint
         )

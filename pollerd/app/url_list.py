@@ -25,6 +25,7 @@ from pollerd.site_settings import SiteSpec, TagSettings
 from pollerd.storage.notification_values import ChannelSpec, RuleSpec
 from pollerd.storage.signals import ListedSignalSource
 from pollerd.storage.sources import Source, SourceSpec
+from pollerd.texts import _
 
 _RETRY_SECONDS = 2.0
 T = TypeVar("T")
@@ -153,7 +154,7 @@ def list_at_once(path: Path) -> BytesIO:
         try:
             whole = file.read()
         except OSError as error:
-            raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+            raise ConfigError(_("{path} cannot be read: {reason}", path=path, reason=error.strerror)) from error
     _require_a_site(path, BytesIO(whole))
     return BytesIO(whole)
 
@@ -164,7 +165,7 @@ def _require_a_site(path: Path, file: BinaryIO) -> None:
     if contents.sources or contents.signal_sources:
         return
     refusal, rejected = None, 0
-    for _, entry in contents.lines:
+    for _ignored, entry in contents.lines:
         if isinstance(entry, SiteSpec):
             return
         if entry is not None:
@@ -172,7 +173,7 @@ def _require_a_site(path: Path, file: BinaryIO) -> None:
         if rejected == _REJECTED_ENOUGH:
             break
     if refusal is not None:
-        raise ConfigError(f"{path} has no line that can be used; the first: {refusal}")
+        raise ConfigError(_("{path} has no line that can be used; the first: {refusal}", path=path, refusal=refusal))
 
 
 def lines_of(path: Path, file: BinaryIO) -> Iterator[Line]:
@@ -263,10 +264,10 @@ class _Reading:
             specs, last = self._usable(block), block[-1][0]
             if self._is_no_list:
                 await self._take(specs)
-                reason, effect = "most lines cannot be used", "the rest is not read; sites that were added stay"
+                reason, effect = _("most lines cannot be used"), _("the rest is not read; sites that were added stay")
                 self._log.error("list_stopped", line=last, rejected=self.rejected, reason=reason, effect=effect)
                 break
-            _, block = await asyncio.gather(self._take(specs), _some(lines))
+            _ignored, block = await asyncio.gather(self._take(specs), _some(lines))
         sources = ListedSources(self.control.sources, self.contents.sources, self._log)
         await sources.take(sync=self.sync)
         if self.sync:
@@ -274,7 +275,7 @@ class _Reading:
         if self.contents.signal_sources is not None:
             await take_signal_sources(self.control.signals, self.contents.signal_sources, self._log)
         if not (self.good or self.contents.sources):
-            reason = "none of its lines can be used" if self.rejected else "it names no site"
+            reason = _("none of its lines can be used") if self.rejected else _("it names no site")
             self._log.warning("list_without_sites", reason=reason)
         self._log.info(
             "list_read",
@@ -292,11 +293,11 @@ class _Reading:
 
     async def _remove(self, sources: ListedSources) -> None:
         if self._is_no_list:
-            reason = "most lines cannot be used"
+            reason = _("most lines cannot be used")
         elif self.unread:
-            reason = f"{self.unread} lines that cannot be used might name existing sites"
+            reason = _("{unread} lines that cannot be used might name existing sites", unread=self.unread)
         elif self.rejected and not self.listed:
-            reason = "no line can be used"
+            reason = _("no line can be used")
         else:
             await sources.remove()  # first: sites that they added are missing then
             missing = partial(self.control.sites.delete_missing, self.listed)
@@ -337,7 +338,7 @@ class _Reading:
                 continue
             elif self.sync and entry.url in self.listed:
                 # Otherwise the settings would alternate between both at each start.
-                self._reject(line, f"url: {entry.url} is in the list already; the first line counts")
+                self._reject(line, _("url: {url} is in the list already; the first line counts", url=entry.url))
             else:
                 specs.append(entry)
                 self.good += 1
@@ -353,12 +354,12 @@ class _Reading:
     async def _take(self, specs: Sequence[SiteSpec]) -> None:
         adding = partial(self.control.sites.add, specs, respect_deleted=not self.sync)
         result = await retry_while_unavailable(adding, self._log)
-        refused = [error for _, error in result.refused]
+        refused = [error for _ignored, error in result.refused]
         if self.sync and result.existing:
-            settling = partial(self.control.sites.put_settings, [specs[i] for _, i in result.existing])
+            settling = partial(self.control.sites.put_settings, [specs[i] for _ignored, i in result.existing])
             settled = await retry_while_unavailable(settling, self._log)
             self.counts["changed"] += len(settled.changed)
-            refused += [error for _, error in settled.refused]
+            refused += [error for _ignored, error in settled.refused]
         for error in refused:
             self._log.warning("site_refused", reason=str(error))
         self.counts["added"] += len(result.added)
@@ -392,4 +393,4 @@ def _open(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+        raise ConfigError(_("{path} cannot be read: {reason}", path=path, reason=error.strerror)) from error

@@ -21,6 +21,7 @@ from pollerd.cli.options import ConfigFile, Database, Json
 from pollerd.cli.output import show_list, show_one
 from pollerd.model import Role
 from pollerd.storage.accounts import AccountStore, User, check_name, open_accounts
+from pollerd.texts import _
 from pollerd.timestamps import rfc3339
 
 # Access to the accounts, for both.
@@ -73,7 +74,7 @@ def add(
     Example: pollerd users add ada --role write
     """
     if no_password and password_file is not None:
-        raise typer.BadParameter("--no-password and --password-file exclude each other")
+        raise typer.BadParameter(_("--no-password and --password-file exclude each other"))
     name = check_name(name)
     hashed = None if no_password else hash_now(_password(password_file))
     user = with_accounts(
@@ -124,11 +125,11 @@ def _password(file: Path | None) -> str:
     if file is None and sys.stdin.isatty():
         return check_password(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
     if file is None:
-        raise typer.BadParameter("there is no terminal to ask for the password at: give --password-file")
+        raise typer.BadParameter(_("there is no terminal to ask for the password at: give --password-file"))
     try:
         text = sys.stdin.read() if str(file) == _STDIN else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"{file} cannot be read: {error}") from error
+        raise typer.BadParameter(_("{file} cannot be read: {error}", file=file, error=error)) from error
     return check_password(text.removesuffix("\n").removesuffix("\r"))
 
 

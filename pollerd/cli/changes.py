@@ -13,6 +13,7 @@ from pollerd.cli.client import TIMEOUT_SECONDS, ApiClient, daemon_at, followed
 from pollerd.cli.options import Json, Timeout, Token, Url, time_in
 from pollerd.cli.output import clean, clean_line, show_items, show_json
 from pollerd.cli.sites import id_of
+from pollerd.texts import _
 
 _COLUMNS = ("id", "detected_at", "site_id", "url", "kind", "summary")
 
@@ -95,7 +96,7 @@ def _moment(text: str | None) -> str | None:
     try:
         return repr(datetime.now(UTC).timestamp() - quantities.seconds(text.removesuffix("ago")))
     except ValueError:
-        return time_in(text, "two hours ago")
+        return time_in(text, _("two hours ago"))
 
 
 def _follow(

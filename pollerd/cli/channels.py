@@ -14,6 +14,7 @@ import typer
 from pollerd.cli.client import REFUSED, TIMEOUT_SECONDS, WRONG, ApiClient, daemon_at
 from pollerd.cli.options import DURATION, Json, Timeout, Token, Url, duration, grouped, table_in
 from pollerd.cli.output import CallError, show_done, show_fields, show_json, show_list, show_one
+from pollerd.texts import _
 
 # Options of `add` and `edit`: settings by name, and secrets from files or a prompt.
 #
@@ -83,16 +84,21 @@ def with_settings(before: Mapping[str, Any], kind: str, options: ChannelOptions)
 def _parted(text: str, option: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals):
-        raise typer.BadParameter(f"{option} must be a name, = and a value; given: {name!r}")
+        raise typer.BadParameter(_("{option} must be a name, = and a value; given: {name!r}", option=option, name=name))
     return name, value
 
 
 def _refuse_secret(name: str, value: str, kind: str) -> None:
     """Refuses what others could read in the list of processes."""
     if name.partition(".")[0] in _SECRET or (name == "url" and (kind == _APPRISE or "?" in value)):
-        what = "a URL with a query" if name == "url" and kind != _APPRISE else name
+        what = _("a URL with a query") if name == "url" and kind != _APPRISE else name
         raise typer.BadParameter(
-            f"{what} may be secret, and other users can see arguments: use --secret-file {name}=PATH or --secret {name}"
+            _(
+                "{what} may be secret, and other users can see arguments: use --secret-file {name}=PATH or "
+                "--secret {name}",
+                what=what,
+                name=name,
+            )
         )
 
 
@@ -125,17 +131,21 @@ def _read(file: Path) -> str:
             data = opened.read(_LONGEST_SECRET + 1)
         text = data.decode().strip()
     except OSError as error:
-        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from error
+        raise typer.BadParameter(_("{file} cannot be read: {reason}", file=file, reason=error.strerror)) from error
     except ValueError as error:
-        raise typer.BadParameter(f"{file} is not UTF-8") from error
+        raise typer.BadParameter(_("{file} is not UTF-8", file=file)) from error
     if len(data) > _LONGEST_SECRET:
-        raise typer.BadParameter(f"{file} holds more than {_LONGEST_SECRET} bytes")
+        raise typer.BadParameter(
+            _("{file} holds more than {longest_secret} bytes", file=file, longest_secret=_LONGEST_SECRET)
+        )
     return text
 
 
 def _prompted(name: str) -> str:
     if not sys.stdin.isatty():
-        raise typer.BadParameter(f"{name} is asked for on a terminal: name a file with --secret-file {name}=PATH")
+        raise typer.BadParameter(
+            _("{name} is asked for on a terminal: name a file with --secret-file {name}=PATH", name=name)
+        )
     return str(typer.prompt(name, hide_input=True, err=True))
 
 
@@ -169,7 +179,7 @@ def _named(daemon: ApiClient, path: str, what: str, name: str) -> dict[str, Any]
     for item in items:
         if str(item["id"]) == name:
             return item
-    raise CallError(f"no such {what}: {name}")
+    raise CallError(_("no such {what}: {name}", what=what, name=name))
 
 
 app = typer.Typer(no_args_is_help=True)
@@ -229,7 +239,7 @@ def add(
     is_enabled = table.pop("enabled", True) if enabled is None else enabled
     table.pop("enabled", None)
     if name is None or kind is None:
-        refuse("a channel needs a name and a kind: pollerd channels add NAME --kind webhook --set url=https://…")
+        refuse(_("a channel needs a name and a kind: pollerd channels add NAME --kind webhook --set url=https://…"))
     settings = with_settings(table, str(kind), options)
     body = {"name": name, "kind": kind, "enabled": is_enabled, "settings": settings}
     with daemon_at(url, token, timeout) as daemon:
@@ -258,7 +268,7 @@ def edit(
         name: value for name, value in (("name", new_name), ("enabled", enabled)) if value is not None
     }
     if not patch and not options.any():
-        refuse("nothing to change: give a setting, as --set url=https://…")
+        refuse(_("nothing to change: give a setting, as --set url=https://…"))
     with daemon_at(url, token, timeout) as daemon:
         stored = channel_named(daemon, channel)
         if options.any():
@@ -281,7 +291,7 @@ def remove(
         stored = channel_named(daemon, channel)
         daemon.call("DELETE", f"/channels/{stored['id']}{'?from_rules=true' if from_rules else ''}")
     gone = {"id": stored["id"], "name": stored["name"], "removed": True}
-    show_done(f"removed the channel {stored['name']}", gone, as_json=as_json)
+    show_done(_("removed the channel {name}", name=stored["name"]), gone, as_json=as_json)
 
 
 @app.command("test")
@@ -327,7 +337,7 @@ def resend(
     """Queue all failed messages of a channel again."""
     with daemon_at(url, token, timeout) as daemon:
         result = daemon.call("POST", f"/channels/{channel_named(daemon, channel)['id']}/resend")
-    show_done(f"{result['resent']} queued again", result, as_json=as_json)
+    show_done(_("{resent} queued again", resent=result["resent"]), result, as_json=as_json)
 
 
 def _only_settings(table: dict[str, Any]) -> dict[str, Any]:
@@ -343,7 +353,7 @@ def _state(channel: dict[str, Any]) -> str:
     if not channel["enabled"]:
         return "disabled"
     state = "paused" if channel["paused_at"] is not None else "active"
-    return f"{state}, not fenced" if channel.get("not_fenced") else state
+    return _("{state}, not fenced", state=state) if channel.get("not_fenced") else state
 
 
 def _show(channel: dict[str, Any], as_json: bool) -> None:

@@ -22,6 +22,7 @@ from pollerd.app.environment import client_defaults, other_variables
 from pollerd.cli.output import CallError, UnansweredError, as_typed, clean
 from pollerd.errors import InvalidValueError, PollerdError
 from pollerd.masking import masked
+from pollerd.texts import N_, _
 
 TIMEOUT_SECONDS = 10.0
 PAGE = 1000
@@ -58,7 +59,7 @@ class ApiClient:
         except ValueError:
             complete = False
         if not complete:
-            raise InvalidValueError("url", "an address such as http://127.0.0.1:8080", url)
+            raise InvalidValueError("url", _("an address such as http://127.0.0.1:8080"), url)
         self.url = url.rstrip("/")
         self._address, self.timeout = masked(self.url), timeout
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -133,7 +134,7 @@ class ApiClient:
         try:
             return json.loads(answer) if answer else None
         except ValueError as error:
-            raise CallError(f"the server at {self._address} is not pollerd") from error
+            raise CallError(_("the server at {address} is not pollerd", address=self._address)) from error
 
     @contextmanager
     def _opened(
@@ -156,7 +157,9 @@ class ApiClient:
     def _refused(self, error: urllib.error.HTTPError) -> CallError:
         reason = _refusal(error)
         if error.code == HTTPStatus.SERVICE_UNAVAILABLE:
-            return UnansweredError(f"the daemon at {self._address} is not ready: {reason}")
+            return UnansweredError(
+                _("the daemon at {address} is not ready: {reason}", address=self._address, reason=reason)
+            )
         return UnansweredError(reason) if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR else CallError(reason)
 
     def _unanswered(self, error: Exception, patience: float) -> UnansweredError:
@@ -164,13 +167,17 @@ class ApiClient:
         if isinstance(reason, TimeoutError):
             silence = quantities.duration(patience)
             return UnansweredError(
-                f"the daemon at {self._address} was silent for {silence}: it is busy, or hangs; --timeout waits longer"
+                _(
+                    "the daemon at {address} was silent for {silence}: it is busy, or hangs; --timeout waits longer",
+                    address=self._address,
+                    silence=silence,
+                )
             )
         reason = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-        return UnansweredError(f"no daemon answers at {self._address}: {reason}")
+        return UnansweredError(_("no daemon answers at {address}: {reason}", address=self._address, reason=reason))
 
 
-_GIVE_TOKEN = "give it with --token or POLLERD_TOKEN"
+_GIVE_TOKEN = N_("give it with --token or POLLERD_TOKEN")
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:
@@ -180,10 +187,14 @@ def _refusal(error: urllib.error.HTTPError) -> str:
         detail = str(problem["detail"])
         value = problem.get("errors", [{}])[0].get("given")
     except (ValueError, LookupError, TypeError, AttributeError, OSError, http.client.HTTPException):
-        return f"the daemon refuses: {error.code} {error.reason}"
+        return _("the daemon refuses: {code} {reason}", code=error.code, reason=error.reason)
     if error.code == HTTPStatus.UNAUTHORIZED:
         sent = "invalid_token" in (error.headers.get("WWW-Authenticate") or "")
-        return f"{detail}; --token or POLLERD_TOKEN holds another" if sent else f"{detail}: {_GIVE_TOKEN}"
+        return (
+            _("{detail}; --token or POLLERD_TOKEN holds another", detail=detail)
+            if sent
+            else f"{detail}: {_(_GIVE_TOKEN)}"
+        )
     return detail if value is None else f"{detail}; given: {value!r}"
 
 
@@ -256,13 +267,13 @@ def followed(daemon: ApiClient, query: Mapping[str, str | None], last: int | Non
                 begun, breaks, position = True, 0, event.id or position
                 if event.data:
                     yield json.loads(event.data)
-            broken = UnansweredError("the daemon ended the stream")
+            broken = UnansweredError(_("the daemon ended the stream"))
         except UnansweredError as error:
             if not begun:
                 raise
             broken = error
         if not breaks:
-            say_wrong(UnansweredError(f"{broken}; trying again"))
+            say_wrong(UnansweredError(_("{broken}; trying again", broken=broken)))
         time.sleep(_AGAIN_SECONDS[min(breaks, len(_AGAIN_SECONDS) - 1)])
         breaks += 1
 
@@ -280,7 +291,7 @@ def grown(daemon: ApiClient, path: str, query: Mapping[str, str | None], last: i
             new = list(takewhile(lambda item, known=last: item["id"] > known, newest))  # type: ignore[misc]
         except UnansweredError as error:
             if not breaks:
-                say_wrong(UnansweredError(f"{error}; trying again"))
+                say_wrong(UnansweredError(_("{error}; trying again", error=error)))
             breaks += 1
         else:
             breaks = 0
@@ -302,7 +313,7 @@ def _events(daemon: ApiClient, query: Mapping[str, str], position: str | None) -
         headers["Last-Event-ID"] = position
     fields: dict[str, str] = {}
     for raw in daemon.lines(f"/events?{urlencode(query)}", headers, timeout=max(_SILENCE_SECONDS, daemon.timeout)):
-        name, _, value = raw.decode("utf-8", "replace").rstrip("\r\n").partition(":")
+        name, _ignored, value = raw.decode("utf-8", "replace").rstrip("\r\n").partition(":")
         if name:
             fields[name] = value.removeprefix(" ")
         elif fields:  # an empty line ends an event; an incomplete event is sent again

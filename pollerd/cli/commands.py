@@ -13,6 +13,7 @@ from pollerd import __version__
 from pollerd.app.rooms import LAB
 from pollerd.cli.loading import loading
 from pollerd.cli.output import note_options
+from pollerd.texts import _
 
 Commands = Mapping[str, tuple[str, str]]
 """Name -> (module below pollerd.cli and attribute, one line of help)."""
@@ -25,6 +26,10 @@ def group_of(commands: Commands, *, name: str | None = None, help_: str, complet
     """
 
     class Group(TyperGroup):
+        def __init__(self, *arguments: Any, **settings: Any) -> None:
+            super().__init__(*arguments, **settings)
+            _translate(self)
+
         def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
             """Returns the command that `args` begin with, and the remaining arguments."""
             called, _, rest = super().resolve_command(ctx, args)
@@ -44,7 +49,7 @@ def group_of(commands: Commands, *, name: str | None = None, help_: str, complet
         add_completion=completion,
         pretty_exceptions_enable=False,
     )
-    for command, (_, line) in commands.items():
+    for command, (_module, line) in commands.items():
         group.command(name=command, help=line)(_listed)
     group.callback()(_alone)
     return group
@@ -60,7 +65,17 @@ def _loaded(name: str, where: str, line: str) -> Any:
         loaded = alone
     command = typer.main.get_command(loaded)
     command.name, command.help = name, command.help or line
+    _translate(command)
     return command
+
+
+def _translate(command: Any) -> None:
+    """Translates the help of a command that was just made, and of its options and commands."""
+    for part in (command, *command.params):
+        if getattr(part, "help", None):
+            part.help = _(part.help)
+    for below in getattr(command, "commands", {}).values():
+        _translate(below)
 
 
 def _listed() -> None:
@@ -150,7 +165,7 @@ def _show_version(requested: bool) -> None:
 
 @app.callback()
 def _common(
-    _: Annotated[
+    _version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
     ] = False,
 ) -> None:

@@ -7,6 +7,7 @@ import typer
 from pollerd.app.config import load
 from pollerd.cli.options import ConfigFile, Json
 from pollerd.cli.output import show_json, show_rows
+from pollerd.texts import _
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -18,7 +19,7 @@ def check(config: ConfigFile = None, as_json: Json = False) -> None:
     if as_json:
         show_json({"fine": True})
     else:
-        typer.echo("the settings are fine")
+        typer.echo(_("the settings are fine"))
 
 
 @app.command()

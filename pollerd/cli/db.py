@@ -14,6 +14,7 @@ from pollerd.cli.output import show_json
 from pollerd.storage import migrate
 from pollerd.storage.nodes import set_number_of_partitions
 from pollerd.storage.runs import MOST, raise_numbers
+from pollerd.texts import _
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -28,7 +29,7 @@ def upgrade(database: Database = None, config: ConfigFile = None, as_json: Json 
     if as_json:
         show_json({"schema": migrate.head(), "needed": migrate.head()})
     else:
-        typer.echo(f"schema is at {migrate.head()}")
+        typer.echo(_("schema is at {head}", head=migrate.head()))
 
 
 @app.command()
@@ -39,7 +40,9 @@ def check(database: Database = None, config: ConfigFile = None, as_json: Json = 
     if as_json:
         show_json({"schema": schema, "needed": migrate.head()})
     else:
-        typer.echo(f"schema is at {schema or 'nothing'}; this program needs {migrate.head()}")
+        typer.echo(
+            _("schema is at {schema}; this program needs {head}", schema=schema or "nothing", head=migrate.head())
+        )
     raise typer.Exit(0 if schema == migrate.head() else WRONG)
 
 
@@ -59,7 +62,7 @@ def raise_all(
     if as_json:
         show_json({"by": by, "passed_over": raised})
     else:
-        typer.echo(f"the next change has a number above {raised['change']}")
+        typer.echo(_("the next change has a number above {change}", change=raised["change"]))
 
 
 @app.command()

@@ -13,6 +13,7 @@ from pollerd.cli.client import TIMEOUT_SECONDS, ApiClient, daemon_at, grown
 from pollerd.cli.options import Json, Timeout, Token, Url
 from pollerd.cli.output import clean, show_json, show_list
 from pollerd.cli.sites import id_of
+from pollerd.texts import _
 
 app = typer.Typer()
 
@@ -108,7 +109,7 @@ def resend(
     if as_json:
         show_json({"resent": count})
     else:
-        typer.echo(f"{count} queued again")
+        typer.echo(_("{count} queued again", count=count))
 
 
 def _channel(daemon: ApiClient, channel: str | None) -> str | None:

@@ -16,7 +16,7 @@ from pollerd.cli.options import Json, Timeout, Token, Url
 from pollerd.cli.output import CallError, clean, show_json
 from pollerd.errors import PollerdError
 from pollerd.planning import unusual_weight
-from pollerd.quantities import counted
+from pollerd.texts import _, n_
 
 FINE, NOTE, WRONG = "ok", "note", "WRONG"
 _CALIBRATION_POLLS = 500
@@ -83,9 +83,9 @@ def examined(daemon: ApiClient) -> Iterator[CheckResult]:
     """Yields the results of the checks of a running daemon. Raises CallError if it cannot be queried."""
     alive, ready = _health(daemon, "/healthz"), _health(daemon, "/readyz")
     responds = alive["status"] == "ok"
-    yield CheckResult(FINE if responds else WRONG, "loop", "it responds" if responds else "it does not respond")
+    yield CheckResult(FINE if responds else WRONG, "loop", _("it responds") if responds else _("it does not respond"))
     reason = ready["reason"]
-    yield CheckResult(FINE, "database", "it works") if reason is None else CheckResult(WRONG, "database", reason)
+    yield CheckResult(FINE, "database", _("it works")) if reason is None else CheckResult(WRONG, "database", reason)
     try:
         allocation = daemon.call("GET", "/allocation")
     except CallError:
@@ -116,31 +116,35 @@ def examined(daemon: ApiClient) -> Iterator[CheckResult]:
 def _health(daemon: ApiClient, path: str) -> dict[str, Any]:
     status, body = daemon.ask(path)
     if status not in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
-        raise CallError(f"the server at {daemon.url} is not pollerd")
+        raise CallError(_("the server at {url} is not pollerd", url=daemon.url))
     try:
         health: dict[str, Any] = json.loads(body)
     except ValueError as error:
-        raise CallError(f"the server at {daemon.url} is not pollerd") from error
+        raise CallError(_("the server at {url} is not pollerd", url=daemon.url)) from error
     return health
 
 
 def _link(metrics: Metrics) -> CheckResult:
     if metrics.value("descriptors_used_ratio") >= _DESCRIPTORS_SHORT:
-        return CheckResult(WRONG, "link", "nearly all file descriptors are in use: raise the limit (LimitNOFILE)")
+        return CheckResult(WRONG, "link", _("nearly all file descriptors are in use: raise the limit (LimitNOFILE)"))
     if metrics.value("offline"):
-        return CheckResult(WRONG, "link", "no internet connection: polling is paused until a host answers")
-    return CheckResult(FINE, "link", "the internet connection works")
+        return CheckResult(WRONG, "link", _("no internet connection: polling is paused until a host answers"))
+    return CheckResult(FINE, "link", _("the internet connection works"))
 
 
 def _budget(allocation: dict[str, Any], metrics: Metrics) -> CheckResult:
     used, age = allocation["utilization"], metrics.value("dispatch_age_seconds")
-    text = f"{used:.0%} of {allocation['budget']:g} polls per second used in the last minute"
+    text = _(
+        "{used:.0%} of {budget:g} polls per second used in the last minute", used=used, budget=allocation["budget"]
+    )
     if age > _DISPATCH_SECONDS:
-        return CheckResult(WRONG, "budget", f"{text}; sites are due, but none was polled for {age:.0f} s")
+        return CheckResult(
+            WRONG, "budget", _("{text}; sites are due, but none was polled for {age:.0f} s", text=text, age=age)
+        )
     if used < _USED_WELL and allocation["binding"] != "budget":
         return CheckResult(FINE, "budget", allocation["binding_in_words"])
     if used < _USED_WELL:
-        return CheckResult(NOTE, "budget", f"{text}: the rest waits for sites that are due later")
+        return CheckResult(NOTE, "budget", _("{text}: the rest waits for sites that are due later", text=text))
     return CheckResult(FINE, "budget", text)
 
 
@@ -155,24 +159,37 @@ def calibration(report: dict[str, Any]) -> CheckResult:
     """Checks the calibration in `GET /allocation`."""
     number, error = report["polls"], report["expected_error"]
     if error is None:
-        return CheckResult(NOTE, "calibration", "no predictions yet")
-    text = f"predictions are off by {error:.1%} on average ({counted(number, 'poll')})"
+        return CheckResult(NOTE, "calibration", _("no predictions yet"))
+    text = n_(
+        "predictions are off by {error:.1%} on average ({count} poll)",
+        "predictions are off by {error:.1%} on average ({count} polls)",
+        number,
+        error=error,
+    )
     if number < _CALIBRATION_POLLS:
-        return CheckResult(NOTE, "calibration", f"{text}: too few to judge")
+        return CheckResult(NOTE, "calibration", _("{text}: too few to judge", text=text))
     if error < _CALIBRATION_FAIR:
-        return CheckResult(FINE, "calibration", f"{text}: predictions are good")
+        return CheckResult(FINE, "calibration", _("{text}: predictions are good", text=text))
     gap = sum(d["polls"] * (d["predicted"] - d["found"]) for d in report["deciles"] if d["polls"])
     lean = "more" if gap > 0 else "fewer"
     verdict = WRONG if error >= _CALIBRATION_POOR else NOTE
-    return CheckResult(verdict, "calibration", f"{text}: {lean} changes are predicted than found")
+    return CheckResult(
+        verdict, "calibration", _("{text}: {lean} changes are predicted than found", text=text, lean=lean)
+    )
 
 
 def _deciles(report: dict[str, Any]) -> Iterator[CheckResult]:
     for tenth, decile in enumerate(report["deciles"]):
         if decile["polls"]:
             predicted, observed, polls = decile["predicted"], decile["found"], decile["polls"]
-            text = f"predicted {predicted:.0%}, observed {observed:.0%} ({counted(polls, 'poll')}"
-            text += ", too few to judge)" if polls < _DECILE_POLLS else ")"
+            text = n_(
+                "predicted {predicted:.0%}, observed {observed:.0%} ({count} poll",
+                "predicted {predicted:.0%}, observed {observed:.0%} ({count} polls",
+                polls,
+                predicted=predicted,
+                observed=observed,
+            )
+            text += _(", too few to judge)") if polls < _DECILE_POLLS else ")"
             off = polls >= _DECILE_POLLS and abs(predicted - observed) >= _CALIBRATION_POOR
             yield CheckResult(NOTE if off else FINE, f"calibration {tenth / 10:.1f}-{(tenth + 1) / 10:.1f}", text)
 
@@ -180,26 +197,47 @@ def _deciles(report: dict[str, Any]) -> Iterator[CheckResult]:
 def _late(allocation: dict[str, Any]) -> CheckResult:
     late = allocation["late_sites"]
     if not allocation["maximum_intervals_feasible"]:
-        detail = f"the budget is too small for all maximum intervals; {counted(late, 'site is', 'sites are')} overdue"
+        detail = n_(
+            "the budget is too small for all maximum intervals; {count} site is overdue",
+            "the budget is too small for all maximum intervals; {count} sites are overdue",
+            late,
+        )
         return CheckResult(WRONG, "max_interval", detail)
-    return CheckResult(NOTE if late else FINE, "max_interval", f"{counted(late, 'site is', 'sites are')} overdue")
+    return CheckResult(
+        NOTE if late else FINE, "max_interval", n_("{count} site is overdue", "{count} sites are overdue", late)
+    )
 
 
 def _noisy(allocation: dict[str, Any]) -> CheckResult:
     noisy, sites = allocation["noisy_sites"], allocation["sites"]
-    changing = "changes on nearly every poll, and is" if noisy == 1 else "change on nearly every poll, and are"
-    text = f"{noisy} of {counted(sites, 'site')} {changing} limited to an equal share of the budget"
+    changing = _("changes on nearly every poll, and is") if noisy == 1 else _("change on nearly every poll, and are")
+    text = n_(
+        "{noisy} of {count} site {changing} limited to an equal share of the budget",
+        "{noisy} of {count} sites {changing} limited to an equal share of the budget",
+        sites,
+        noisy=noisy,
+        changing=changing,
+    )
     if not noisy:
-        text = "no site changes on nearly every poll"
+        text = _("no site changes on nearly every poll")
     if waiting := allocation["proofs_waiting"]:
-        text += f"; {counted(waiting, 'change awaits', 'changes await')} confirmation by a second poll"
+        text += n_(
+            "; {count} change awaits confirmation by a second poll",
+            "; {count} changes await confirmation by a second poll",
+            waiting,
+        )
     return CheckResult(NOTE if noisy else FINE, "noise", text)
 
 
 def _without_text(allocation: dict[str, Any]) -> Iterator[CheckResult]:
     if number := allocation["sites_without_text"]:
         have = "has" if number == 1 else "have"
-        text = f"{counted(number, 'site')} {have} no text that can be compared; `pollerd sites show` says why"
+        text = n_(
+            "{count} site {have} no text that can be compared; `pollerd sites show` says why",
+            "{count} sites {have} no text that can be compared; `pollerd sites show` says why",
+            number,
+            have=have,
+        )
         yield CheckResult(NOTE, "text", text)
 
 
@@ -207,7 +245,7 @@ def _shadow(shadow: dict[str, Any]) -> CheckResult:
     about, hourly = f"shadow {shadow['allocator']}", shadow["expected_detections_per_hour"]
     if shadow["state"] == "dropped":
         return CheckResult(WRONG, about, f"dropped: {shadow['reason']}")
-    expected = "" if hourly is None else f", {hourly:.4g} changes per hour expected"
+    expected = "" if hourly is None else _(", {hourly:.4g} changes per hour expected", hourly=hourly)
     return CheckResult(FINE, about, f"{shadow['state']}{expected}")
 
 
@@ -215,34 +253,46 @@ def _states(metrics: Metrics) -> CheckResult:
     counts = {state: metrics.value("sites", state=state) for state in ("active", "backing_off", "blocked", "gone")}
     text = ", ".join(f"{number:.0f} {state.replace('_', ' ')}" for state, number in counts.items())
     if counts["backing_off"] + counts["blocked"] > counts["active"]:
-        return CheckResult(WRONG, "sites", f"{text}: most cannot be polled")
+        return CheckResult(WRONG, "sites", _("{text}: most cannot be polled", text=text))
     return CheckResult(FINE, "sites", text)
 
 
 def _robots(metrics: Metrics) -> CheckResult:
     results = {name: metrics.value("robots_fetches_total", result=name) for name in ("found", "absent", "unreachable")}
     missed, all_ = results["unreachable"], sum(results.values())
-    detail = counted(all_, "request")
+    detail = n_("{count} request", "{count} requests", all_)
     if not missed:
-        return CheckResult(FINE, "robots.txt", f"{detail}, none failed")
-    text = f"{missed:.0f} of {detail} failed: these hosts are not polled until a request succeeds"
+        return CheckResult(FINE, "robots.txt", _("{detail}, none failed", detail=detail))
+    text = _(
+        "{missed:.0f} of {detail} failed: these hosts are not polled until a request succeeds",
+        missed=missed,
+        detail=detail,
+    )
     return CheckResult(NOTE, "robots.txt", text)
 
 
 def _sources(metrics: Metrics) -> Iterator[CheckResult]:
     failing, reads = metrics.value("sources_failing"), metrics.value("source_reads_total")
     if failing:
-        text = f"{counted(failing, 'list')} could not be read, or had too few sites: no site was paused because of it;"
-        yield CheckResult(NOTE, "sources", f"{text} `pollerd sources list` shows why")
+        text = n_(
+            "{count} list could not be read, or had too few sites: no site was paused because of it;",
+            "{count} lists could not be read, or had too few sites: no site was paused because of it;",
+            failing,
+        )
+        yield CheckResult(NOTE, "sources", _("{text} `pollerd sources list` shows why", text=text))
     elif reads:
-        yield CheckResult(FINE, "sources", f"{counted(reads, 'fetch', 'fetches')}, all lists are readable")
+        yield CheckResult(
+            FINE,
+            "sources",
+            n_("{count} fetch, all lists are readable", "{count} fetches, all lists are readable", reads),
+        )
 
 
 def fences(channels: list[dict[str, Any]]) -> Iterator[CheckResult]:
     """Checks what `GET /channels` shows of processes that the kernel should fence; nothing where there are none."""
     for channel in channels:
         if reason := channel.get("not_fenced"):
-            yield CheckResult(NOTE, f"channel {channel['name']}", f"not fenced: {reason}")
+            yield CheckResult(NOTE, f"channel {channel['name']}", _("not fenced: {reason}", reason=reason))
 
 
 def nodes(cluster: dict[str, Any]) -> Iterator[CheckResult]:
@@ -252,51 +302,96 @@ def nodes(cluster: dict[str, Any]) -> Iterator[CheckResult]:
     unheld, partitions, members = cluster["unheld"], cluster["partitions"], cluster["nodes"]
     drained = [node["name"] for node in members if node["drained"]]
     if unheld:
-        text = f"{unheld} of {counted(partitions, 'partition')} have no node: their sites are not polled now"
+        text = n_(
+            "{unheld} of {count} partition have no node: their sites are not polled now",
+            "{unheld} of {count} partitions have no node: their sites are not polled now",
+            partitions,
+            unheld=unheld,
+        )
         if drained:
-            text += f"; drained: {', '.join(drained)} (`pollerd nodes undrain {drained[0]}`)"
+            text += _(
+                "; drained: {drained} (`pollerd nodes undrain {drained_2}`)",
+                drained=", ".join(drained),
+                drained_2=drained[0],
+            )
         yield CheckResult(WRONG, "nodes", text)
     elif len(members) < cluster["nodes_wanted"]:
-        yield CheckResult(WRONG, "nodes", f"{len(members)} of {cluster['nodes_wanted']} expected nodes are there")
+        yield CheckResult(
+            WRONG,
+            "nodes",
+            _(
+                "{count} of {nodes_wanted} expected nodes are there",
+                count=len(members),
+                nodes_wanted=cluster["nodes_wanted"],
+            ),
+        )
     else:
-        yield CheckResult(FINE, "nodes", f"{counted(len(members), 'node')} with {counted(partitions, 'partition')}")
+        yield CheckResult(
+            FINE,
+            "nodes",
+            _(
+                "{nodes} with {partitions}",
+                nodes=n_("{count} node", "{count} nodes", len(members)),
+                partitions=n_("{count} partition", "{count} partitions", partitions),
+            ),
+        )
     yield _server_connections(cluster["connections"], cluster["max_connections"])
     sites = [node["sites"] for node in members if not node["drained"]]
     if sites and max(sites) > _SKEWED * sum(sites) / len(sites) + _FEW_SITES:
-        text = f"one node has {max(sites)} of {sum(sites)}: its partitions are moving, or most sites are of one domain"
+        text = _(
+            "one node has {sites} of {sum}: its partitions are moving, or most sites are of one domain",
+            sites=max(sites),
+            sum=sum(sites),
+        )
         yield CheckResult(NOTE, "sites of nodes", text)
     for node in members:
         yield _node(node, cluster["budget"] or 0.0)
 
 
 def _server_connections(number: int, most: int) -> CheckResult:
-    text = f"{number} of {most} of the database server are in use"
+    text = _("{number} of {most} of the database server are in use", number=number, most=most)
     if number >= _CONNECTIONS_SHORT * most:
-        return CheckResult(WRONG, "connections", f"{text}: raise max_connections, or a node cannot reconnect")
+        return CheckResult(
+            WRONG, "connections", _("{text}: raise max_connections, or a node cannot reconnect", text=text)
+        )
     return CheckResult(NOTE if number >= _CONNECTIONS_MANY * most else FINE, "connections", text)
 
 
 def _node(node: dict[str, Any], budget: float) -> CheckResult:
-    text = counted(node["partitions"], "partition") + f" with {counted(node['sites'], 'site')}"
+    text = n_("{count} partition", "{count} partitions", node["partitions"]) + n_(
+        " with {count} site", " with {count} sites", node["sites"]
+    )
     if node["drained"]:
         text = f"drained; {text}"
     if node["roles"]:
         text += f", {' and '.join(node['roles'])}"
     grant, spent = node["grant"], node["spent"]
-    text += f"; its share: {'none' if grant is None else f'{grant:.3g}'} of {budget:g} polls per second"
+    text += _(
+        "; its share: {grant} of {budget:g} polls per second",
+        grant="none" if grant is None else f"{grant:.3g}",
+        budget=budget,
+    )
     verdict, faults = FINE, []
     if (silent := node["silent_seconds"]) is not None and silent > _SILENT_SECONDS:
         verdict = WRONG
-        faults.append(f"no sign of it for {silent:.0f} s: it hangs, or has no connection to the database")
+        faults.append(
+            _("no sign of it for {silent:.0f} s: it hangs, or has no connection to the database", silent=silent)
+        )
     if node["starts"] >= _STARTS:
         verdict = WRONG
-        faults.append(f"it was started {node['starts']} times within an hour: its log shows why it ends")
+        faults.append(
+            _("it was started {starts} times within an hour: its log shows why it ends", starts=node["starts"])
+        )
     if abs(ahead := node["clock_ahead"] or 0.0) >= _CLOCK_SECONDS:
         verdict = WRONG
-        faults.append(f"its clock is {abs(ahead):.1f} s {'ahead' if ahead > 0 else 'behind'}: synchronise it (NTP)")
+        faults.append(
+            _("its clock is {ahead:.1f} s ahead: synchronise it (NTP)", ahead=ahead)
+            if ahead > 0
+            else _("its clock is {behind:.1f} s behind: synchronise it (NTP)", behind=-ahead)
+        )
     if grant is not None and spent is not None and spent < _UNSPENT * grant:
         verdict = verdict if verdict == WRONG else NOTE
-        faults.append(f"it uses {spent:.3g}: it is slow, or no site is due")
+        faults.append(_("it uses {spent:.3g}: it is slow, or no site is due", spent=spent))
     return CheckResult(verdict, f"node {node['name']}", "; ".join([text, *faults]))
 
 
@@ -304,28 +399,40 @@ def _faults(metrics: Metrics) -> CheckResult:
     number = metrics.value("site_faults_total")
     if number:
         return CheckResult(
-            WRONG, "faults", f"{counted(number, 'time')} a site was set aside because of an internal error: see the log"
+            WRONG,
+            "faults",
+            n_(
+                "{count} time a site was set aside because of an internal error: see the log",
+                "{count} times a site was set aside because of an internal error: see the log",
+                number,
+            ),
         )
-    return CheckResult(FINE, "faults", "no internal errors")
+    return CheckResult(FINE, "faults", _("no internal errors"))
 
 
 def _lag(metrics: Metrics) -> CheckResult:
     lag = metrics.value("event_loop_lag_seconds")
     verdict = WRONG if lag >= _LAG_WRONG else NOTE if lag >= _LAG_NOTE else FINE
-    return CheckResult(verdict, "loop lag", f"{lag * 1000:.0f} ms at most in 15 s")
+    return CheckResult(verdict, "loop lag", _("{lag:.0f} ms at most in 15 s", lag=lag * 1000))
 
 
 def _connections(metrics: Metrics) -> CheckResult:
     refused = metrics.value("api_connections_refused_total")
     if refused:
-        text = f"{counted(refused, 'connection was', 'connections were')} refused since the start: too many were open"
+        text = n_(
+            "{count} connection was refused since the start: too many were open",
+            "{count} connections were refused since the start: too many were open",
+            refused,
+        )
         return CheckResult(NOTE, "API", text)
-    return CheckResult(FINE, "API", "no connection was refused")
+    return CheckResult(FINE, "API", _("no connection was refused"))
 
 
 def _commits(metrics: Metrics) -> CheckResult:
     number = metrics.value("commit_seconds_count")
     if not number:
-        return CheckResult(NOTE, "commits", "none yet")
+        return CheckResult(NOTE, "commits", _("none yet"))
     mean = metrics.value("commit_seconds_sum") / number
-    return CheckResult(NOTE if mean > _COMMIT_SECONDS else FINE, "commits", f"{mean * 1000:.0f} ms on average")
+    return CheckResult(
+        NOTE if mean > _COMMIT_SECONDS else FINE, "commits", _("{mean:.0f} ms on average", mean=mean * 1000)
+    )

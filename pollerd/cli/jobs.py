@@ -13,8 +13,8 @@ from pollerd.cli.output import CallError, show_json, show_list, show_one, showin
 from pollerd.cli.setting_options import Settings, with_settings
 from pollerd.cli.sites import FilterOptions
 from pollerd.model import JobAction, JobState
-from pollerd.quantities import counted
 from pollerd.site_settings import INHERITED
+from pollerd.texts import _, n_
 
 # `pollerd sites bulk`: does one thing to all sites that match a filter.
 
@@ -53,7 +53,7 @@ def bulk(
     with daemon_at(url, token, timeout) as daemon:
         body["filter"] = filters.wanted(daemon)
         if bool(body["filter"]) == all_:
-            raise CallError("give a filter, or --all: one of the two")
+            raise CallError(_("give a filter, or --all: one of the two"))
         job = daemon.call("POST", "/sites/bulk", body)
         show_ended(daemon, job, wait=wait, as_json=as_json)
 
@@ -61,14 +61,14 @@ def bulk(
 def _value(action: JobAction, value: str | None, limits: Settings) -> Settings:
     if limits and action is not JobAction.LIMITS:
         *others, last = (f"--{name.replace('_', '-')}" for name in _LIMITS)
-        raise CallError(f"{', '.join(others)} and {last} go with limits")
+        raise CallError(_("{others} and {last} go with limits", others=", ".join(others), last=last))
     match action:
         case JobAction.TAG | JobAction.UNTAG:
             return {"tag": value or ""}
         case JobAction.WEIGHT:
             return {"weight": _number(value)}
         case _ if value is not None:
-            raise CallError(f"{action} takes no value; given: {value!r}")
+            raise CallError(_("{action} takes no value; given: {value!r}", action=action, value=value))
         case _:
             return limits
 
@@ -79,7 +79,7 @@ def _number(text: str | None) -> float | None:
     try:
         return float(text or "")
     except ValueError:
-        raise CallError(f"weight: must be a number, or none; given: {text!r}") from None
+        raise CallError(_("weight: must be a number, or none; given: {text!r}", text=text)) from None
 
 
 def show_ended(daemon: ApiClient, job: dict[str, Any], *, wait: bool, as_json: bool) -> None:
@@ -102,10 +102,24 @@ def show_ended(daemon: ApiClient, job: dict[str, Any], *, wait: bool, as_json: b
 
 def _said(job: dict[str, Any]) -> str:
     if job["state"] in (JobState.UNDONE.value, JobState.UNDOING.value):
-        return f"{job['action']} {job['state']} for {counted(job['restored'], 'site')}"
+        return n_(
+            "{action} {state} for {count} site",
+            "{action} {state} for {count} sites",
+            job["restored"],
+            action=job["action"],
+            state=job["state"],
+        )
     refused = f", {job['refused']} refused" if job["refused"] else ""
     why = f": {job['detail']}" if job["detail"] else ""
-    return f"{job['action']} {job['state']}, {counted(job['changed'], 'site')} changed{refused}{why}"
+    return n_(
+        "{action} {state}, {count} site changed{refused}{why}",
+        "{action} {state}, {count} sites changed{refused}{why}",
+        job["changed"],
+        action=job["action"],
+        state=job["state"],
+        refused=refused,
+        why=why,
+    )
 
 
 app = typer.Typer()

@@ -21,6 +21,7 @@ from pollerd.cli.sites import id_of
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.lists.list_document import DOCUMENTS, FORMATS, NOT_SHOWN, Entry, as_utf_8, format_of, read_document
 from pollerd.quantities import counted
+from pollerd.texts import _
 from pollerd.urls import normalise_url
 
 if TYPE_CHECKING:
@@ -114,7 +115,9 @@ def list_of(data: bytes, form: str, folder: Path) -> SentList:
 
 def _sites_of(signal_sources: Sequence[dict[str, Any]], entries: Sequence[Entry]) -> list[Entry]:
     """Returns the sites of signal sources that the list does not name: they belong to it."""
-    named = {_normalised(str(entry["url"])) for _, entry in entries if isinstance(entry, dict) and "url" in entry}
+    named = {
+        _normalised(str(entry["url"])) for _ignored, entry in entries if isinstance(entry, dict) and "url" in entry
+    }
     urls = {
         _normalised(signal_source["url"]): None
         for signal_source in signal_sources
@@ -139,7 +142,7 @@ def _line(entry: dict[str, Any] | InvalidValueError) -> str:
     try:
         return json.dumps(entry, default=str, allow_nan=False)
     except (TypeError, ValueError) as error:  # dates may be field names, and YAML has .nan
-        raise InvalidValueError("site", "texts, numbers and tables with names that are texts", NOT_SHOWN) from error
+        raise InvalidValueError("site", _("texts, numbers and tables with names that are texts"), NOT_SHOWN) from error
 
 
 def send_list(daemon: ApiClient, sent: SentList, max_rejected: int = REJECTED_ENOUGH) -> dict[str, Any]:
@@ -214,8 +217,13 @@ def _add(total: dict[str, Any], result: dict[str, Any], before: int, sent: SentL
 
 
 def _stopped(total: dict[str, Any], place: str) -> str:
-    rejected = counted(total["rejected_count"], f"bad {place}", None if place == "line" else "bad entries")
-    return f"{rejected}: read up to {place} {total['lines_read']}, no further; what was added stays"
+    rejected = counted(total["rejected_count"], f"bad {place}", None if place == "line" else _("bad entries"))
+    return _(
+        "{rejected}: read up to {place} {lines_read}, no further; what was added stays",
+        rejected=rejected,
+        place=place,
+        lines_read=total["lines_read"],
+    )
 
 
 def patience_for(daemon: ApiClient, size: int) -> float:
@@ -306,7 +314,7 @@ def import_(
 def _refuse_alone(*options: object) -> None:
     """Refuses options that go with --from only."""
     if any(options):
-        raise CallError("--config, --exact, --source-url, --source-key-file, --dry-run and --report go with --from")
+        raise CallError(_("--config, --exact, --source-url, --source-key-file, --dry-run and --report go with --from"))
 
 
 def _listed(
@@ -314,7 +322,7 @@ def _listed(
 ) -> tuple[dict[str, Any], str, str]:
     """Sends a list; returns the answer, its format and the unit of its numbers."""
     if file is None:
-        raise CallError("give a file, or - for standard input")
+        raise CallError(_("give a file, or - for standard input"))
     name = _name(file)
     chosen = form or by_suffix(name, FORMATS, "text")
     sent = list_of(file.read(), chosen, Path("." if name is None else name).parent)
@@ -350,11 +358,16 @@ def _tell(result: dict[str, Any], form: str, place: str, as_json: bool) -> None:
         return
     _say(result, place)
     if result.get("not_read"):
-        instead = "`pollerd run FILE` takes in those of its list; or use `pollerd channels add`, `pollerd rules add`"
-        typer.echo(clean(f"pollerd: not read: {', '.join(result['not_read'])}: {instead}"), err=True)
+        instead = _("`pollerd run FILE` takes in those of its list; or use `pollerd channels add`, `pollerd rules add`")
+        typer.echo(
+            clean(
+                _("pollerd: not read: {not_read}: {instead}", not_read=", ".join(result["not_read"]), instead=instead)
+            ),
+            err=True,
+        )
     if result["existing"] and form not in _WITHOUT_SETTINGS:
-        diff = "`pollerd sites diff FILE --sync` shows where the list differs, `pollerd run FILE --sync` applies it"
-        typer.echo(f"pollerd: what existed already keeps its settings: {diff}", err=True)
+        diff = _("`pollerd sites diff FILE --sync` shows where the list differs, `pollerd run FILE --sync` applies it")
+        typer.echo(_("pollerd: what existed already keeps its settings: {diff}", diff=diff), err=True)
 
 
 def export(
@@ -383,9 +396,16 @@ def _say(result: dict[str, Any], place: str) -> None:
     for line in result["rejected"][:_REJECTED_SHOWN]:
         typer.echo(f"{place} {line['line']}: {clean(line['reason'])}", err=True)
     count = result["rejected_count"]
-    typer.echo(f"{result['added']} added, {result['existing']} existed already, {count} rejected")
+    typer.echo(
+        _(
+            "{added} added, {existing} existed already, {count} rejected",
+            added=result["added"],
+            existing=result["existing"],
+            count=count,
+        )
+    )
     if result["stopped"] is not None:
-        typer.echo(f"pollerd: stopped: {clean(result['stopped'])}", err=True)
+        typer.echo(_("pollerd: stopped: {stopped}", stopped=clean(result["stopped"])), err=True)
 
 
 # `pollerd sites diff`: compares a list with the sites of a running daemon.
@@ -432,7 +452,7 @@ def _asked(daemon: ApiClient, file: Path, sync: bool) -> dict[str, Any]:
     try:
         sent = list_of(file.read_bytes(), format_of(file), file.parent)
     except OSError as error:
-        raise CallError(f"{file} cannot be read: {error.strerror}") from error
+        raise CallError(_("{file} cannot be read: {reason}", file=file, reason=error.strerror)) from error
     except (CallError, ConfigError) as error:
         raise CallError(f"{file}: {error}") from error
     path, patience = f"/sites/diff?format={sent.form}&sync={str(sync).lower()}", patience_for(daemon, len(sent.data))
@@ -468,7 +488,9 @@ def _show(difference: dict[str, Any], file: Path) -> None:
         typer.echo(f"{file}, {_place(file)} {rejection['line']}: {clean(rejection['reason'])}", err=True)
     for sign, kind in (("+", "added"), ("-", "removed"), ("!", "left_out_as_deleted")):
         for site in difference[kind]:
-            typer.echo(f"{sign} {clean(site)}{' (deleted by hand; only --sync brings it back)' if sign == '!' else ''}")
+            typer.echo(
+                f"{sign} {clean(site)}{_(' (deleted by hand; only --sync brings it back)') if sign == '!' else ''}"
+            )
     for site in difference["changed"]:
         _show_changed(site["url"], site["fields"])
     for what, word in _BESIDES.items():
@@ -488,7 +510,7 @@ def _show_besides(difference: dict[str, Any], word: str) -> None:
     for name in difference.get("added", ()):
         typer.echo(f"+ {word} {clean(name)}")
     for name in difference.get("removed", ()):
-        with_sites = ", with the sites that it added and that are not in the list" if word == "source" else ""
+        with_sites = _(", with the sites that it added and that are not in the list") if word == "source" else ""
         typer.echo(f"- {word} {clean(name)}{with_sites}")
     for change in difference.get("changed", ()):
         _show_changed(f"{word} {change['name']}", change["fields"])

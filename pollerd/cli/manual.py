@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from pollerd import __version__
+from pollerd.texts import _
 
 _OF_CLIENTS = ("url", "token", "timeout", "as_json")
 """Options of nearly all commands: the page has them once."""
@@ -53,13 +54,18 @@ def _page(commands: list[tuple[str, Any]]) -> Iterator[str]:
         yield from _paragraphs(command.help)
         yield from _options([parameter for parameter in command.params if parameter.name not in _OF_CLIENTS])
     yield ".SH EXIT STATUS"
-    yield ".TP\n.B 0\nThe command succeeded."
-    yield ".TP\n.B 1\nThe daemon does not answer or is not ready, a check found a problem,"
-    yield "or lines of a list were rejected."
-    yield ".TP\n.B 2\nThe command, an option or a setting is invalid, or the daemon refused the call."
-    yield ".TP\n.B 130\nEnded by Ctrl\\-C."
+    yield f".TP\n.B 0\n{_escaped(_('The command succeeded.'))}"
+    trouble = _(
+        "The daemon does not answer or is not ready, a check found a problem,\nor lines of a list were rejected."
+    )
+    yield f".TP\n.B 1\n{_escaped(trouble)}"
+    refused = _("The command, an option or a setting is invalid, or the daemon refused the call.")
+    yield f".TP\n.B 2\n{_escaped(refused)}"
+    yield f".TP\n.B 130\n{_escaped(_('Ended by Ctrl-C.'))}"
     yield ".SH ENVIRONMENT"
-    yield from _paragraphs("Each option of `pollerd run` is also a variable: --min-interval is POLLERD_MIN_INTERVAL.")
+    yield from _paragraphs(
+        _("Each option of `pollerd run` is also a variable: --min-interval is POLLERD_MIN_INTERVAL.")
+    )
 
 
 def _shared(commands: list[tuple[str, Any]]) -> list[Any]:
@@ -67,7 +73,7 @@ def _shared(commands: list[tuple[str, Any]]) -> list[Any]:
     return next(
         (
             command.params
-            for _, command in commands
+            for _ignored, command in commands
             if {*_OF_CLIENTS} <= {parameter.name for parameter in command.params}
         ),
         [],

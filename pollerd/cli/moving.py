@@ -24,7 +24,7 @@ from pollerd.masking import masked
 from pollerd.moving.fields import sendable
 from pollerd.moving.files import json_lines, moved_of_file
 from pollerd.moving.moved import Fate, Moved, ReportLine
-from pollerd.quantities import counted
+from pollerd.texts import _, n_
 
 # The client of another program's API, from which sites are moved: read only, one call at a time.
 
@@ -57,7 +57,7 @@ class SourceClient:
             complete = False
         if not complete or "@" in parts.netloc:
             raise InvalidValueError(
-                "source-url", "an address such as http://127.0.0.1:5000, without a user name or password", url
+                "source-url", _("an address such as http://127.0.0.1:5000, without a user name or password"), url
             )
         self._root = f"{url.rstrip('/').removesuffix('/api/v1')}/api/v1"
         self._address, self._timeout = masked(url), timeout
@@ -76,16 +76,28 @@ class SourceClient:
         except (OSError, http.client.HTTPException) as error:
             raise self._unanswered(error) from error
         if len(body) > MAX_BODY_BYTES:
-            raise CallError(f"{self._address} answers with more than {MAX_BODY_BYTES // 1024**2} MiB")
+            raise CallError(
+                _(
+                    "{address} answers with more than {max_body_bytes} MiB",
+                    address=self._address,
+                    max_body_bytes=MAX_BODY_BYTES // 1024**2,
+                )
+            )
         return status, body
 
     def _unanswered(self, error: Exception) -> UnansweredError:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(reason, TimeoutError):
             silence = quantities.duration(self._timeout)
-            return UnansweredError(f"the source at {self._address} was silent for {silence}; --timeout waits longer")
-        told = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-        return UnansweredError(f"nothing answers at {self._address}: {told}")
+            return UnansweredError(
+                _(
+                    "the source at {address} was silent for {silence}; --timeout waits longer",
+                    address=self._address,
+                    silence=silence,
+                )
+            )
+        words = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+        return UnansweredError(_("nothing answers at {address}: {reason}", address=self._address, reason=words))
 
 
 _SHOWN = 200
@@ -114,7 +126,9 @@ def moved_from(source: MovingSource) -> Moved:
         if source.program is MovedFrom.CHANGEDETECTION:
             return _of_changedetection(source)
         if source.data is None or source.url is not None or source.key_file is not None:
-            raise CallError(f"--from {source.program} needs a file of jobs; --source-url is for changedetection")
+            raise CallError(
+                _("--from {program} needs a file of jobs; --source-url is for changedetection", program=source.program)
+            )
         config = None if source.config is None else _content(source.config, _MAX_FILE_BYTES)
         return moved_of_file(source.program, source.data, config, exact=source.exact)
     except ConfigError as error:
@@ -126,9 +140,9 @@ def _of_changedetection(source: MovingSource) -> Moved:
     from pollerd.moving.changedetection.watch import move
 
     if source.config is not None:
-        raise CallError("--config is for urlwatch and webchanges: a backup of changedetection.io holds its settings")
+        raise CallError(_("--config is for urlwatch and webchanges: a backup of changedetection.io holds its settings"))
     if (source.data is None) == (source.url is None):
-        raise CallError("--from changedetection needs either a file or --source-url")
+        raise CallError(_("--from changedetection needs either a file or --source-url"))
     if source.data is not None:
         return moved_of_file(source.program, source.data, exact=source.exact)
     key = None if source.key_file is None else _content(source.key_file, _MAX_KEY_BYTES).decode("utf-8", "replace")
@@ -142,9 +156,9 @@ def _content(file: Path, most: int) -> bytes:
         with file.open("rb") as opened:
             data = opened.read(most + 1)
     except OSError as error:
-        raise CallError(f"{file} cannot be read: {error.strerror}") from error
+        raise CallError(_("{file} cannot be read: {reason}", file=file, reason=error.strerror)) from error
     if len(data) > most:
-        raise CallError(f"{file} has more than {most} bytes")
+        raise CallError(_("{file} has more than {most} bytes", file=file, most=most))
     return data
 
 
@@ -166,12 +180,29 @@ def say_report(moved: Moved, refused: Sequence[Mapping[str, Any]], file: Path | 
         _write(moved.report, file)
     counts, losses = moved.counts(), moved.losses()
     taken, kept = len(moved.sites) - len(refused), counts[Fate.CARRIED]
-    others = f", {len(refused)} more would be refused" if refused else ""
-    typer.echo(f"pollerd: {counted(taken, 'site')} can be added{others}", err=True)
+    others = _(", {count} more would be refused", count=len(refused)) if refused else ""
+    typer.echo(
+        n_(
+            "pollerd: {count} site can be added{others}",
+            "pollerd: {count} sites can be added{others}",
+            taken,
+            others=others,
+        ),
+        err=True,
+    )
     otherwise, lost = counts[Fate.APPROXIMATED], counts[Fate.NOT_CARRIED]
-    typer.echo(f"pollerd: {counted(kept, 'key')} carried, {otherwise} approximated, {lost} not carried", err=True)
-    follows = "what was refused, approximated or not carried follows; --report FILE has every key"
-    typer.echo(f"pollerd: {follows if losses or refused else 'nothing was lost'}", err=True)
+    typer.echo(
+        n_(
+            "pollerd: {count} key carried, {otherwise} approximated, {lost} not carried",
+            "pollerd: {count} keys carried, {otherwise} approximated, {lost} not carried",
+            kept,
+            otherwise=otherwise,
+            lost=lost,
+        ),
+        err=True,
+    )
+    follows = _("what was refused, approximated or not carried follows; --report FILE has every key")
+    typer.echo(f"pollerd: {follows if losses or refused else _('nothing was lost')}", err=True)
     for entry in refused[:_SHOWN]:
         typer.echo(
             clean(f"entry {entry['line']} ({moved.sites[entry['line'] - 1]['url']}): {entry['reason']}"), err=True
@@ -179,7 +210,7 @@ def say_report(moved: Moved, refused: Sequence[Mapping[str, Any]], file: Path | 
     for line in losses[:_SHOWN]:
         typer.echo(clean(str(line)), err=True)
     if len(losses) > _SHOWN:
-        typer.echo(f"pollerd: {len(losses) - _SHOWN} more lines; --report FILE has them all", err=True)
+        typer.echo(_("pollerd: {count} more lines; --report FILE has them all", count=len(losses) - _SHOWN), err=True)
 
 
 def report_of(moved: Moved) -> list[dict[str, str]]:
@@ -191,4 +222,4 @@ def _write(report: list[ReportLine], file: Path) -> None:
     try:
         file.write_text("".join(f"{clean(str(line))}\n" for line in report))
     except OSError as error:
-        raise CallError(f"{file} cannot be written: {error.strerror}") from error
+        raise CallError(_("{file} cannot be written: {reason}", file=file, reason=error.strerror)) from error

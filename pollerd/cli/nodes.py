@@ -10,7 +10,7 @@ import typer
 from pollerd.cli.client import TIMEOUT_SECONDS, daemon_at
 from pollerd.cli.options import Json, Timeout, Token, Url
 from pollerd.cli.output import show_done, show_json, show_list
-from pollerd.quantities import counted
+from pollerd.texts import _, n_
 
 app = typer.Typer(help="Show the nodes that share the database, and drain one. Without a subcommand: list them.")
 _COLUMNS = ("name", "partitions", "sites", "drained", "roles", "grant", "version", "started_at")
@@ -40,7 +40,15 @@ def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECON
         return
     show_list(_COLUMNS, cluster["nodes"], as_json=False)
     if cluster["unheld"]:
-        typer.echo(f"{cluster['unheld']} of {counted(cluster['partitions'], 'partition')} have no node", err=True)
+        typer.echo(
+            n_(
+                "{unheld} of {count} partition have no node",
+                "{unheld} of {count} partitions have no node",
+                cluster["partitions"],
+                unheld=cluster["unheld"],
+            ),
+            err=True,
+        )
 
 
 @app.command()
@@ -50,7 +58,16 @@ def drain(
     """Make a node hand over all that it holds. It stays drained, also after a restart, until `undrain`."""
     cluster = _patch(name, url, token, timeout, drained=True)
     rest = sum(node["partitions"] for node in cluster["nodes"] if node["name"] == name)
-    done = f"{name} is drained: it hands over {counted(rest, 'partition')}" if rest else f"{name} is drained"
+    done = (
+        n_(
+            "{name} is drained: it hands over {count} partition",
+            "{name} is drained: it hands over {count} partitions",
+            rest,
+            name=name,
+        )
+        if rest
+        else _("{name} is drained", name=name)
+    )
     show_done(done, {"name": name, "drained": True, "partitions": rest}, as_json=as_json)
 
 
@@ -60,7 +77,7 @@ def undrain(
 ) -> None:
     """End `drain`: the node takes its share again."""
     _patch(name, url, token, timeout, drained=False)
-    show_done(f"{name} takes its share again", {"name": name, "drained": False}, as_json=as_json)
+    show_done(_("{name} takes its share again", name=name), {"name": name, "drained": False}, as_json=as_json)
 
 
 def _patch(name: str, url: str | None, token: str | None, timeout: float, *, drained: bool) -> Any:

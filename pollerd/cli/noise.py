@@ -10,6 +10,7 @@ from pollerd.cli.client import TIMEOUT_SECONDS, daemon_at
 from pollerd.cli.options import Json, Timeout, Token, Url
 from pollerd.cli.output import show_list
 from pollerd.cli.sites import Name, id_of
+from pollerd.texts import _
 
 _COLUMNS = ("id", "hides", "known_by", "differed", "state")
 
@@ -29,7 +30,7 @@ def noise(
     differed.
     """
     if show is not None and hide is not None:
-        raise typer.BadParameter("give either --show or --hide")
+        raise typer.BadParameter(_("give either --show or --hide"))
     with daemon_at(url, token, timeout) as daemon:
         place = f"/sites/{id_of(daemon, site)}/noise"
         rule = show or hide
@@ -41,7 +42,11 @@ def noise(
 
 
 def _row(item: dict[str, Any]) -> dict[str, Any]:
-    differed = "" if item["polls"] is None else f"{item['differed']} of {item['polls']} polls"
+    differed = (
+        ""
+        if item["polls"] is None
+        else _("{differed} of {polls} polls", differed=item["differed"], polls=item["polls"])
+    )
     selection = "" if item["selection"] is None else f"{item['selection']}: "
-    state = "hidden" if item["hidden"] else "shown again"
+    state = "hidden" if item["hidden"] else _("shown again")
     return {**item, "hides": selection + item["hides"], "differed": differed, "state": state}

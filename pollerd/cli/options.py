@@ -19,6 +19,7 @@ import typer
 from pollerd import quantities
 from pollerd.errors import InvalidValueError
 from pollerd.site_settings import RespectTtl
+from pollerd.texts import _
 from pollerd.timestamps import parse_moment
 
 DURATION = "DURATION"
@@ -32,7 +33,9 @@ def duration(text: str | float) -> float:
     try:
         return quantities.seconds(text)
     except ValueError as error:
-        raise typer.BadParameter(f"must be {quantities.DURATION}; given: {text!r}") from error
+        raise typer.BadParameter(
+            _("must be {duration}; given: {text!r}", duration=quantities.DURATION, text=text)
+        ) from error
 
 
 def time_in(text: str, two_hours: str) -> str:
@@ -40,7 +43,7 @@ def time_in(text: str, two_hours: str) -> str:
     try:
         parse_moment("time", text)
     except InvalidValueError as error:
-        allowed = f"must be 2h ({two_hours}), or a time such as 2026-01-31T12:00:00Z"
+        allowed = _("must be 2h ({two_hours}), or a time such as 2026-01-31T12:00:00Z", two_hours=two_hours)
         raise typer.BadParameter(f"{allowed}; given: {text!r}") from error
     return text
 
@@ -58,7 +61,7 @@ def windows(text: Any) -> Any:
         return json.loads(text)
     except ValueError as error:
         example = '{"zone": "Europe/Berlin", "open": [{"from": "08:00", "to": "18:00"}]}'
-        raise typer.BadParameter(f"must be JSON, for example {example}") from error
+        raise typer.BadParameter(_("must be JSON, for example {example}", example=example)) from error
 
 
 TRUST = "off|hint|strict"
@@ -71,14 +74,14 @@ def trust(text: str) -> str:
         try:
             RespectTtl.of(text)
         except ValueError as error:
-            raise typer.BadParameter(f"must be {error}; given: {text!r}") from error
+            raise typer.BadParameter(_("must be {error}; given: {text!r}", error=error, text=text)) from error
     return text
 
 
 def _silence(text: str | float) -> float:
     seconds = duration(text)
     if not 0 < seconds < math.inf:
-        raise typer.BadParameter(f"must be above 0; given: {text!r}")
+        raise typer.BadParameter(_("must be above 0; given: {text!r}", text=text))
     return seconds
 
 
@@ -188,7 +191,7 @@ def by_suffix(name: str | PurePath | None, known: Mapping[str, T], default: T) -
     """
     suffix = "" if name is None else PurePath(name).suffix.lower()
     if suffix and suffix not in known:
-        allowed = f"a name that ends with {', '.join(known)}, or use --format"
+        allowed = _("a name that ends with {known}, or use --format", known=", ".join(known))
         raise InvalidValueError("file", allowed, str(name))
     return known.get(suffix, default)
 
@@ -208,7 +211,7 @@ def settings_in(file: Path) -> Any:
             return _yaml(data, file)
         return json_in(data.decode(), str(file))
     except OSError as error:
-        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from error
+        raise typer.BadParameter(_("{file} cannot be read: {reason}", file=file, reason=error.strerror)) from error
     except ValueError as error:
         raise typer.BadParameter(f"{file}: {error}") from error
 
@@ -219,7 +222,7 @@ def table_in(file: Path | None) -> dict[str, Any]:
         return {}
     table = settings_in(file)
     if not isinstance(table, dict):
-        raise typer.BadParameter(f"{file} must hold one object")
+        raise typer.BadParameter(_("{file} must hold one object", file=file))
     plain: dict[str, Any] = json.loads(json.dumps(table, default=str))
     return plain
 
@@ -229,8 +232,10 @@ def json_in(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise typer.BadParameter(f"{where} is not valid JSON: {error.msg.lower()} ({place})") from error
+        place = _("line {lineno}, column {colno}", lineno=error.lineno, colno=error.colno)
+        raise typer.BadParameter(
+            _("{where} is not valid JSON: {msg} ({place})", where=where, msg=error.msg.lower(), place=place)
+        ) from error
 
 
 def _yaml(data: bytes, file: Path) -> Any:

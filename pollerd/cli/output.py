@@ -19,6 +19,7 @@ import typer
 from pollerd import quantities
 from pollerd.errors import PollerdError
 from pollerd.site_settings import SITE_SETTINGS, Kind
+from pollerd.texts import _
 
 # Untrusted text, made safe for a terminal.
 
@@ -91,7 +92,7 @@ def _opened(file: Path) -> Iterator[IO[bytes]]:
         with file.open("wb") as out:
             yield out
     except OSError as error:
-        raise CallError(f"{file} cannot be written: {error.strerror}") from error
+        raise CallError(_("{file} cannot be written: {reason}", file=file, reason=error.strerror)) from error
 
 
 def _write(pieces: Iterable[bytes], out: IO[bytes]) -> None:
@@ -188,6 +189,8 @@ def show_done(line: str, item: Mapping[str, Any], *, as_json: bool) -> None:
 
 def in_words(name: str, value: Any) -> Any:
     """Returns the value of an API field in readable form."""
+    if name == "next_30_days" and isinstance(value, dict):
+        return f"{value['low']:,} to {value['high']:,} changes (90 % sure); median {value['median']:,}"
     return quantities.duration(value) if name in _DURATIONS and value is not None else value
 
 

@@ -13,6 +13,7 @@ from pollerd.cli.client import TIMEOUT_SECONDS, daemon_at
 from pollerd.cli.options import DURATION, Json, Timeout, Token, Url
 from pollerd.cli.output import CallError, clean_line, show_json, show_rows
 from pollerd.planning import BudgetPlan, MeasuredDelays, TagPlan, about, in_percent, sentences, two_digits
+from pollerd.texts import _
 
 _COLUMNS = ("tag", "sites", "changes per day", "in time", "half within", "90 % within", "measured")
 
@@ -39,7 +40,7 @@ def plan(
         try:
             answer = msgspec.convert(body, BudgetPlan)
         except msgspec.ValidationError as error:
-            raise CallError("the daemon's plan cannot be read: it is of another version") from error
+            raise CallError(_("the daemon's plan cannot be read: it is of another version")) from error
     for sentence in sentences(answer):
         typer.echo(clean_line(sentence))
     if answer.by_tag:

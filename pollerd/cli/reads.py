@@ -12,6 +12,7 @@ from pollerd.cli.client import TIMEOUT_SECONDS, daemon_at
 from pollerd.cli.options import Json, Timeout, Token, Url
 from pollerd.cli.output import show_done, show_one
 from pollerd.cli.sites import id_of
+from pollerd.texts import _
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -59,4 +60,4 @@ def forget(
     with daemon_at(url, token, timeout) as daemon:
         site_id = id_of(daemon, site)
         daemon.call("DELETE", f"/sites/{site_id}/reads")
-    show_done(f"forgot the reads of {site_id}", {"id": site_id}, as_json=as_json)
+    show_done(_("forgot the reads of {site_id}", site_id=site_id), {"id": site_id}, as_json=as_json)

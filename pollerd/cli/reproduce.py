@@ -17,6 +17,7 @@ from pollerd.lab.experiments.figures import require_matplotlib
 from pollerd.lab.experiments.report import REPORT
 from pollerd.lab.experiments.reproduction import in_words, write_summary
 from pollerd.lab.experiments.reproduction import reproduce as conduct_and_write
+from pollerd.texts import _
 
 
 def reproduce(
@@ -59,7 +60,9 @@ def reproduce(
             chosen, "full" if full else "quick", out, jobs or os.cpu_count() or 1, figures, runs, as_json
         )
     except KeyboardInterrupt:
-        typer.echo(f"interrupted; what is done is kept in {out}, and the same command goes on from there", err=True)
+        typer.echo(
+            _("interrupted; what is done is kept in {out}, and the same command goes on from there", out=out), err=True
+        )
         raise
     if as_json:
         show_json({"experiments": results, "entropy": entropy, "summary": str(write_summary(out))})
@@ -95,5 +98,5 @@ def _show_list(as_json: bool) -> None:
 
 def _chosen(names: list[str], everything: bool) -> list[Experiment]:
     if everything == bool(names):
-        raise InvalidValueError("experiments", "names, or --all; --list shows them", names or "none")
+        raise InvalidValueError("experiments", _("names, or --all; --list shows them"), names or "none")
     return list(experiments().values()) if everything else [experiment(name) for name in dict.fromkeys(names)]

@@ -18,6 +18,7 @@ from pollerd.cli.client import TIMEOUT_SECONDS, ApiClient, daemon_at
 from pollerd.cli.options import NONE, Json, Timeout, Token, Url, grouped, table_in, time_in
 from pollerd.cli.output import show_done, show_fields, show_json, show_list
 from pollerd.cli.sites import id_of
+from pollerd.texts import _
 
 # Options of `add` and `edit`, as parts of a rule's document.
 
@@ -157,10 +158,10 @@ def _put_times(document: dict[str, Any], options: RuleOptions) -> None:
     if options.day is not None:
         digest = document.get("digest")
         if not isinstance(digest, Mapping):
-            raise typer.BadParameter("--day is of a daily digest: give --digest daily@08:00")
+            raise typer.BadParameter(_("--day is of a daily digest: give --digest daily@08:00"))
         document["digest"] = {**digest, "days": list(options.day)}
     if options.zone is not None and not {"digest", "quiet"} & document.keys():
-        raise typer.BadParameter("--zone is of a digest or of quiet hours: give --digest or --quiet")
+        raise typer.BadParameter(_("--zone is of a digest or of quiet hours: give --digest or --quiet"))
 
 
 def _digest(text: str) -> dict[str, Any] | None:
@@ -171,7 +172,9 @@ def _digest(text: str) -> dict[str, Any] | None:
         return {"every": "hour"}
     if every == "daily" and at and clock:
         return {"every": "day", "at": clock}
-    raise typer.BadParameter(f"--digest must be none, hourly, or a time such as daily@08:00; given: {text!r}")
+    raise typer.BadParameter(
+        _("--digest must be none, hourly, or a time such as daily@08:00; given: {text!r}", text=text)
+    )
 
 
 _CLOCK = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]|24:00")
@@ -180,7 +183,9 @@ _CLOCK = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]|24:00")
 def _hours(text: str) -> dict[str, str]:
     begin, dash, end = text.partition("-")
     if not dash or not all(_CLOCK.fullmatch(clock.strip()) for clock in (begin, end)):
-        raise typer.BadParameter(f"--quiet must be two times of day, for example 22:00-07:00; given: {text!r}")
+        raise typer.BadParameter(
+            _("--quiet must be two times of day, for example 22:00-07:00; given: {text!r}", text=text)
+        )
     return {"from": begin.strip(), "to": end.strip()}
 
 
@@ -227,7 +232,7 @@ def add(
     with daemon_at(url, token, timeout) as daemon:
         document = _named(with_options(table_in(file), options, _ids(daemon, options.site)), name, enabled)
         if "name" not in document or "channels" not in document:
-            refuse("a rule needs a name and a channel: pollerd rules add NAME --channel CHANNEL, or --file FILE")
+            refuse(_("a rule needs a name and a channel: pollerd rules add NAME --channel CHANNEL, or --file FILE"))
         _show(daemon.call("POST", "/rules", document), as_json)
 
 
@@ -253,7 +258,7 @@ def edit(
             and enabled is None
             and all(value is None for value in vars(options).values())
         ):
-            refuse("nothing to change: give an option, as --channel mail, or --file FILE")
+            refuse(_("nothing to change: give an option, as --channel mail, or --file FILE"))
         stored = rule_named(daemon, rule)
         before = stored["rule"] if file is None else {"name": stored["name"], **table_in(file)}
         document = _named(with_options(before, options, _ids(daemon, options.site)), new_name, enabled)
@@ -269,7 +274,7 @@ def remove(
         stored = rule_named(daemon, rule)
         daemon.call("DELETE", f"/rules/{stored['id']}")
     gone = {"id": stored["id"], "name": stored["name"], "removed": True}
-    show_done(f"removed the rule {stored['name']}", gone, as_json=as_json)
+    show_done(_("removed the rule {name}", name=stored["name"]), gone, as_json=as_json)
 
 
 @app.command()
@@ -308,7 +313,7 @@ def _moment(text: str) -> str:
     try:
         return repr(datetime.now(UTC).timestamp() + quantities.seconds(text))
     except ValueError:
-        return time_in(text, "in two hours")
+        return time_in(text, _("in two hours"))
 
 
 def _named(document: dict[str, Any], name: str | None, enabled: bool | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pollerd.cli.output import clean, clean_line, show_items, show_json
 from pollerd.cli.setting_options import Select
 from pollerd.cli.sites import Name, id_of
 from pollerd.plots import sparkline
+from pollerd.texts import _
 
 _PATIENCE_SECONDS = 60.0
 _REMOVED_SHOWN = 20
@@ -53,7 +54,7 @@ def _lines(page_preview: dict[str, Any]) -> Iterator[str]:
     for selection in page_preview["selections"]:
         yield f"[{selection['name']}] {selection['kind']}"
         if selection["missing"]:
-            yield f"  nothing is selected: {selection['missing']}"
+            yield _("  nothing is selected: {missing}", missing=selection["missing"])
         for warning in selection["warnings"]:
             yield f"  warning: {warning}"
         yield from (f"  {line}" for line in selection["kept"].split("\n") if line)
@@ -62,12 +63,17 @@ def _lines(page_preview: dict[str, Any]) -> Iterator[str]:
         for value in selection["values"]:
             yield f"  {value['name']} = {value['text']}" + (f" ({value['problem']})" if value["problem"] else "")
         if selection["removed"]:
-            yield f"  removed: {len(selection['removed'])} lines"
+            yield _("  removed: {count} lines", count=len(selection["removed"]))
             yield from (f"    - {line}" for line in selection["removed"][:_REMOVED_SHOWN])
         if selection["now"] is not None:
-            yield f"  against the stored content: {_said(selection['now'])}"
+            yield _("  against the stored content: {said}", said=_said(selection["now"]))
         for earlier in selection["earlier"]:
-            yield f"  change {earlier['change_id']} of {earlier['detected_at']}: {_said(earlier)}"
+            yield _(
+                "  change {change_id} of {detected_at}: {said}",
+                change_id=earlier["change_id"],
+                detected_at=earlier["detected_at"],
+                said=_said(earlier),
+            )
 
 
 def _recognised(recognised: dict[str, Any] | None) -> Iterator[str]:
@@ -77,17 +83,17 @@ def _recognised(recognised: dict[str, Any] | None) -> Iterator[str]:
     if recognised["kind"]:
         yield " · ".join(filter(None, (recognised["kind"], recognised["title"], recognised["price"])))
     if recognised["obstacle"]:
-        yield f"In the way: {recognised['reason']}."
+        yield _("In the way: {reason}.", reason=recognised["reason"])
     if recognised["cure"]:
-        yield f"What helps: {recognised['cure']}."
+        yield _("What helps: {cure}.", cure=recognised["cure"])
     for feed in recognised["feeds"]:
-        yield f"A feed says what is new for less: {feed}"
+        yield _("A feed says what is new for less: {feed}", feed=feed)
 
 
 def _said(judged: dict[str, Any]) -> str:
     if not judged["counts"]:
-        return "too small to be a change"
-    verdict = "would be announced" if judged["matters"] else "would not be announced"
+        return _("too small to be a change")
+    verdict = _("would be announced") if judged["matters"] else _("would not be announced")
     return f"{verdict} ({judged['why']})" if judged["why"] else verdict
 
 

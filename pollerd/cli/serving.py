@@ -15,7 +15,7 @@ from pollerd.app.url_list import check_list
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.views import Status
 from pollerd.logs import Part, StatusTerminal, redraws, set_up_logs
-from pollerd.quantities import counted
+from pollerd.texts import _, n_
 
 # The status line on the terminal: the daemon's activity, and the limit of its polling.
 
@@ -35,13 +35,19 @@ async def watch_status(control: Control, terminal: StatusTerminal) -> None:
 
 def status_parts(status: Status, reason: str | None) -> Iterator[Part]:
     """Yields sites, pace against budget with its limit, polls, changes, and problems."""
-    yield f"{counted(status.sites, 'site')} · ", False
+    yield f"{n_('{count} site', '{count} sites', status.sites)} · ", False
     yield f"{status.rate:.1f}/{status.budget:g} polls/s", False
     yield f" ({reason})" if reason is not None else "", False
-    polls, changes = counted(status.polls, "poll"), counted(status.changes, "change")
-    yield f" · {polls} · {changes} · {status.in_flight} in flight", False
+    polls, changes = (
+        n_("{count} poll", "{count} polls", status.polls),
+        n_("{count} change", "{count} changes", status.changes),
+    )
+    yield (
+        _(" · {polls} · {changes} · {in_flight} in flight", polls=polls, changes=changes, in_flight=status.in_flight),
+        False,
+    )
     if status.offline:
-        yield " · offline: probing", True
+        yield _(" · offline: probing"), True
     if status.storage_failure:
         yield f" · database: {status.storage_failure}", True
 

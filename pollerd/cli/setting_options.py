@@ -12,6 +12,7 @@ import typer
 
 from pollerd.cli.options import DURATION, NONE, TRUST, duration, json_in, settings_in, trust, windows, with_options
 from pollerd.site_settings import ACCESS_SETTINGS, INHERITED, SITE_SETTINGS, Kind, Setting
+from pollerd.texts import _
 
 _SELECTIONS = ("css", "xpath", "jsonpath")
 _OF_ONE = frozenset({"steps", "values", "least", "conditions"})
@@ -64,12 +65,12 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise typer.BadParameter(f"must be a number, or {NONE}; given: {text!r}") from error
+        raise typer.BadParameter(_("must be a number, or {none}; given: {text!r}", none=NONE, text=text)) from error
 
 
 def _switch(text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise typer.BadParameter(f"must be true or false; given: {text!r}")
+        raise typer.BadParameter(_("must be true or false; given: {text!r}", text=text))
     return text.lower() == "true"
 
 
@@ -88,7 +89,7 @@ def selections(text: str) -> dict[str, Any] | str:
         return {"default": {"steps": [{"keep": {kind: text}}]}}
     document = settings_in(Path(text[1:])) if text.startswith("@") else json_in(text, "--select")
     if not isinstance(document, dict):
-        raise typer.BadParameter("must be an expression such as css=#price, a JSON object, or @FILE")
+        raise typer.BadParameter(_("must be an expression such as css=#price, a JSON object, or @FILE"))
     return {"default": document} if _OF_ONE & document.keys() else document
 
 
@@ -96,7 +97,7 @@ def _plan(text: str) -> Any:
     if text == "browser":
         return text
     if not text.startswith(("@", "{")):
-        raise typer.BadParameter(f"must be browser, a JSON object, or @FILE; given: {text!r}")
+        raise typer.BadParameter(_("must be browser, a JSON object, or @FILE; given: {text!r}", text=text))
     return settings_in(Path(text[1:])) if text.startswith("@") else json_in(text, "--render")
 
 
@@ -109,16 +110,18 @@ def _secret(setting: Setting) -> Callable[[str], Any]:
             try:
                 document = settings_in(Path(text[1:])) if text.startswith("@") else json.loads(text)
             except ValueError as error:
-                raise typer.BadParameter("must be a JSON object, or @FILE; what was given is not shown") from error
+                raise typer.BadParameter(_("must be a JSON object, or @FILE; what was given is not shown")) from error
             if not isinstance(document, dict):
-                raise typer.BadParameter("must be a JSON object, or @FILE; what was given is not shown")
+                raise typer.BadParameter(_("must be a JSON object, or @FILE; what was given is not shown"))
             return document
         if not text.startswith("@"):
             return text
         try:
             return Path(text[1:]).read_text().removesuffix("\n")
         except (OSError, ValueError) as error:
-            raise typer.BadParameter(f"the file of {where} cannot be read: {error}") from error
+            raise typer.BadParameter(
+                _("the file of {where} cannot be read: {error}", where=where, error=error)
+            ) from error
 
     return read
 

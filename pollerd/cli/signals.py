@@ -10,6 +10,7 @@ from pollerd.cli.client import TIMEOUT_SECONDS, daemon_at
 from pollerd.cli.options import Json, Timeout, Token, Url
 from pollerd.cli.output import show_done, show_list, show_one
 from pollerd.cli.sites import id_of
+from pollerd.texts import _
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -19,7 +20,7 @@ _SITE_COLUMNS = ("source_id", "source", "date", "signalled_at", "waiting", "sign
 
 
 def _quality_in_words(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "quality": (row["quality"] or {}).get("in_words", "not known")}
+    return {**row, "quality": (row["quality"] or {}).get("in_words", _("not known"))}
 
 
 @app.command("list")

@@ -24,6 +24,7 @@ from pollerd.lab.experiments.report import number, table
 from pollerd.lab.experiments.results import Results
 from pollerd.lab.experiments.runner import conduct
 from pollerd.lab.experiments.simulation import Simulation
+from pollerd.texts import _
 
 _MAX_STEPS, _MAX_RUNS = 100_000_000, 1_000_000
 
@@ -96,7 +97,7 @@ def simulate(
     webs.
     """
     if (world is EnvironmentKind.HISTORY) == (file is None):
-        raise InvalidValueError("file", "given with history, and with nothing else", str(file))
+        raise InvalidValueError("file", _("given with history, and with nothing else"), str(file))
     _check_known(context, world, objective)
     zipf, scored = Zipf(pages, alpha, beta, _order(order), swaps, switch_every), _objective(objective)
     tried_in: World
@@ -121,11 +122,11 @@ def simulate(
 
 def _check_known(context: typer.Context, world: EnvironmentKind, objective: str) -> None:
     """Raises InvalidValueError for a given option that would have no effect."""
-    without = dict.fromkeys(_UNKNOWN_TO[world], f"cannot be used with {world}")
+    without = dict.fromkeys(_UNKNOWN_TO[world], _("cannot be used with {world}", world=world))
     if objective != "interest":
-        without.setdefault("half_lives", "needs --objective interest")
+        without.setdefault("half_lives", _("needs --objective interest"))
     if objective != "deadline":
-        without.setdefault("deadline", "needs --objective deadline")
+        without.setdefault("deadline", _("needs --objective deadline"))
     for name, sentence in without.items():
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
@@ -137,19 +138,19 @@ def _order(text: str) -> Order:
         return "sorted"
     if text == "shuffled":
         return "shuffled"
-    raise InvalidValueError("order", "sorted or shuffled", text)
+    raise InvalidValueError("order", _("sorted or shuffled"), text)
 
 
 def _objective(text: str) -> Objective:
     if text not in OBJECTIVES:
-        raise InvalidValueError("objective", f"one of {', '.join(OBJECTIVES)}", text)
+        raise InvalidValueError("objective", _("one of {objectives}", objectives=", ".join(OBJECTIVES)), text)
     return cast("Objective", text)
 
 
 def _policy(name: str, objective: str, parameters: dict[str, Any], told_rates: bool, deadline: float) -> Policy:
     """Returns the allocator with those of the given parameters that it accepts."""
     if name not in registry.names():
-        raise InvalidValueError("allocator", f"one of {', '.join(registry.names())}", name)
+        raise InvalidValueError("allocator", _("one of {names}", names=", ".join(registry.names())), name)
     taken = registry.parameters(name)
     used = tuple(sorted((key, value) for key, value in parameters.items() if key in taken))
     return Policy(name, objective, told_rates and "rates" in taken, used, deadline)
@@ -160,7 +161,7 @@ def _check_taken(parameters: dict[str, Any], policies: dict[str, Policy]) -> Non
     taken = {key for name in policies for key in registry.parameters(name)}
     for key in parameters:
         if key not in taken:
-            raise InvalidValueError("set", f"one of {', '.join(sorted(taken)) or 'none'}", key)
+            raise InvalidValueError("set", _("one of {taken}", taken=", ".join(sorted(taken)) or "none"), key)
 
 
 def _settings(texts: list[str]) -> dict[str, Any]:
@@ -168,7 +169,7 @@ def _settings(texts: list[str]) -> dict[str, Any]:
     for text in texts:
         name, value = _setting(text)
         if name in parameters:
-            raise InvalidValueError("set", f"given once for {name}", text)
+            raise InvalidValueError("set", _("given once for {name}", name=name), text)
         parameters[name] = value
     return parameters
 

@@ -15,6 +15,7 @@ from pollerd.cli.setting_options import OF_SITES, Settings, with_settings
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteState
 from pollerd.site_settings import NUMERIC_SETTINGS
+from pollerd.texts import _
 from pollerd.urls import normalise_url
 
 # Sites named on the command line by id or URL, several at once.
@@ -43,7 +44,7 @@ def _id_of(daemon: ApiClient, what: str, text: str, *, searched: bool) -> int:
             return int(page["id"])
     if "#" in url:  # only a browser goes there: the site of the page alone
         return _id_of(daemon, what, normalise_url(text), searched=searched)
-    raise CallError(f"no such {what}: {url}")
+    raise CallError(_("no such {what}: {url}", what=what, url=url))
 
 
 def for_each(daemon: ApiClient, sites: Sequence[str], act: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
@@ -119,9 +120,9 @@ def add(
     with daemon_at(url, token, timeout) as daemon:
         added = [daemon.call("POST", "/sites", {"url": site, **fields}) for site in sites]
         for site, stored in zip(sites, added, strict=True):
-            _, sign, fragment = site.partition("#")
+            _ignored, sign, fragment = site.partition("#")
             if fragment and "#" not in stored["url"]:
-                why = "was removed, because it is sent to no server. With --render a browser uses it"
+                why = _("was removed, because it is sent to no server. With --render a browser uses it")
                 typer.echo(f"{stored['url']}: {sign}{clean(fragment)} {why}", err=True)
         _show_list(added, as_json)
 
@@ -174,9 +175,9 @@ def remove(
     with daemon_at(url, token, timeout) as daemon:
         removed = for_each(daemon, sites, lambda site_id: daemon.call("DELETE", f"/sites/{site_id}"))
         if as_json:
-            show_json({"id": site_id, "removed": True} for site_id, _ in removed)
+            show_json({"id": site_id, "removed": True} for site_id, _ignored in removed)
         else:
-            for site_id, _ in removed:
+            for site_id, _ignored in removed:
                 typer.echo(f"removed {site_id}")
 
 
@@ -210,7 +211,7 @@ def poll(
 def _posted(daemon: ApiClient, sites: Sequence[str], what: str) -> Iterator[dict[str, Any]]:
     """Yields the sites after posting `what` for each."""
     done = for_each(daemon, sites, lambda site_id: daemon.call("POST", f"/sites/{site_id}/{what}"))
-    return (site for _, site in done)
+    return (site for _ignored, site in done)
 
 
 def _show_list(sites: Iterable[dict[str, Any]], as_json: bool) -> None:
@@ -249,7 +250,8 @@ def edit(
     _check(sites, patch, more, less)
     with daemon_at(url, token, timeout) as daemon:
         edited = (
-            site for _, site in for_each(daemon, sites, lambda site_id: _edited(daemon, site_id, patch, more, less))
+            site
+            for _ignored, site in for_each(daemon, sites, lambda site_id: _edited(daemon, site_id, patch, more, less))
         )
         show_list(_EDITED_COLUMNS, edited, as_json=as_json)
 
@@ -257,11 +259,11 @@ def edit(
 def _check(sites: Sequence[str], patch: dict[str, Any], more: Sequence[str], less: Sequence[str]) -> None:
     wrong = None
     if not patch and not more and not less:
-        wrong = "nothing to change: give a setting, as --weight 2"
+        wrong = _("nothing to change: give a setting, as --weight 2")
     elif "url" in patch and len(sites) > 1:
-        wrong = "--new-url moves one site, and several are named"
+        wrong = _("--new-url moves one site, and several are named")
     elif "tags" in patch and (more or less):
-        wrong = "--tag sets all tags: it goes with neither --add-tag nor --remove-tag"
+        wrong = _("--tag sets all tags: it goes with neither --add-tag nor --remove-tag")
     if wrong is not None:
         typer.echo(f"pollerd: {wrong}", err=True)
         raise typer.Exit(REFUSED)

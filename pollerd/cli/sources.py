@@ -11,6 +11,7 @@ from pollerd.cli.client import REFUSED, TIMEOUT_SECONDS, daemon_at
 from pollerd.cli.options import DURATION, Json, Timeout, Token, Url, duration, grouped
 from pollerd.cli.output import show_done, show_list, show_one
 from pollerd.cli.sites import source_id_of
+from pollerd.texts import _
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -120,7 +121,7 @@ def edit(
     if paused is not None:
         patch["paused"] = paused
     if not patch:
-        typer.echo("pollerd: nothing to change: give a setting, as --limit 500", err=True)
+        typer.echo(_("pollerd: nothing to change: give a setting, as --limit 500"), err=True)
         raise typer.Exit(REFUSED)
     with daemon_at(url, token, timeout) as daemon:
         show_one(daemon.call("PATCH", f"/sources/{source_id_of(daemon, source)}", patch), as_json=as_json)
@@ -140,7 +141,11 @@ def remove(
         source_id = source_id_of(daemon, source)
         query = "?remove_sites=true" if remove_sites else ""
         removed = daemon.call("DELETE", f"/sources/{source_id}{query}")
-    line = f"removed {source_id} and {removed['sites_removed']} of its sites"
+    line = _(
+        "removed {source_id} and {sites_removed} of its sites",
+        source_id=source_id,
+        sites_removed=removed["sites_removed"],
+    )
     show_done(line, {"id": source_id, **removed}, as_json=as_json)
 
 

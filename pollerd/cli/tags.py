@@ -12,6 +12,7 @@ from pollerd.cli.options import Json, Rebase, Timeout, Token, Url
 from pollerd.cli.output import show_done, show_list, show_one
 from pollerd.cli.setting_options import OF_TAGS, Settings, with_settings
 from pollerd.site_settings import NUMERIC_SETTINGS
+from pollerd.texts import _
 
 app = typer.Typer(no_args_is_help=True)
 _COLUMNS = ("name", *NUMERIC_SETTINGS, "windows")
@@ -53,7 +54,7 @@ def set_(
     """
     changes = settings if rebase is None else {**settings, "rebase": rebase}
     if not changes:
-        _refuse("nothing to change: give a setting, as --min-interval 15m")
+        _refuse(_("nothing to change: give a setting, as --min-interval 15m"))
     with daemon_at(url, token, timeout) as daemon:
         show_one(daemon.call("PATCH", _path(tag), changes), as_json=as_json)
 
@@ -65,7 +66,7 @@ def remove(
     """Remove the settings of a tag. Its sites keep the tag."""
     with daemon_at(url, token, timeout) as daemon:
         daemon.call("DELETE", _path(tag))
-    show_done(f"removed the settings of {tag}", {"name": tag, "removed": True}, as_json=as_json)
+    show_done(_("removed the settings of {tag}", tag=tag), {"name": tag, "removed": True}, as_json=as_json)
 
 
 def _refuse(reason: str) -> None:

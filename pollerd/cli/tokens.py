@@ -12,6 +12,7 @@ from pollerd.api.settings import Scope, digest_of, hash_of
 from pollerd.cli.options import ConfigFile, Database, Json
 from pollerd.cli.output import show_json, show_list
 from pollerd.model import Role
+from pollerd.texts import N_
 from pollerd.timestamps import rfc3339
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def remove(
     async def withdraw(accounts: AccountStore) -> None:
         ids = [stored.id for stored in await accounts.tokens() if token in (str(stored.id), stored.name)]
         if not ids:
-            raise NotFoundError("token", token)
+            raise NotFoundError(N_("token"), token)
         await accounts.withdraw_token(ids[0])
 
     from pollerd.cli.accounts import with_accounts  # the database

@@ -16,6 +16,7 @@ from pollerd.cli.client import TIMEOUT_SECONDS, ApiClient, daemon_at
 from pollerd.cli.lists import patience_for
 from pollerd.cli.options import Json, Timeout, Token, Url
 from pollerd.cli.output import CallError, clean, show_json, show_rows
+from pollerd.texts import _
 
 _OCTETS = "application/octet-stream"
 _MISSING_SHOWN = 20
@@ -49,7 +50,7 @@ def export(
             headers = _spelled(_passphrase(passphrase_file, confirm=True))
             pieces = daemon.download("/export", "POST", headers)
         elif passphrase_file is not None:
-            raise CallError("--passphrase-file seals secrets: it needs --with-secrets")
+            raise CallError(_("--passphrase-file seals secrets: it needs --with-secrets"))
         else:
             pieces = daemon.download("/export")
         _name_missing(_kept(pieces, file))
@@ -76,7 +77,7 @@ def import_(
         show_json(report)
     else:
         show_rows(_SECTION_COLUMNS, ([section[name] for name in _SECTION_COLUMNS] for section in report["sections"]))
-        _show_missing(report["secrets_missing"], report["secrets_missing_count"], "set them by hand")
+        _show_missing(report["secrets_missing"], report["secrets_missing_count"], _("set them by hand"))
     raise typer.Exit(0 if report["complete"] else 1)
 
 
@@ -92,7 +93,7 @@ def _sent(daemon: ApiClient, file: Path, dry_run: bool, passphrase_file: Path | 
                 f"/import?dry_run={str(dry_run).lower()}", opened, _OCTETS, headers, timeout=patience
             )
     except OSError as error:
-        raise CallError(f"{file} cannot be read: {error.strerror}") from error
+        raise CallError(_("{file} cannot be read: {reason}", file=file, reason=error.strerror)) from error
     return report
 
 
@@ -108,13 +109,13 @@ def _is_sealed(opened: IO[bytes]) -> bool:
 def _passphrase(file: Path | None, *, confirm: bool) -> str:
     if file is None:
         if not sys.stdin.isatty():
-            raise CallError("a passphrase is needed: name a file that holds it with --passphrase-file")
+            raise CallError(_("a passphrase is needed: name a file that holds it with --passphrase-file"))
         return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=confirm, err=True))
     try:
         return file.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise CallError(f"passphrase file {file} cannot be read: {reason}") from error
+        reason = error.strerror if isinstance(error, OSError) else _("it is not UTF-8")
+        raise CallError(_("passphrase file {file} cannot be read: {reason}", file=file, reason=reason)) from error
 
 
 def _spelled(passphrase: str) -> dict[str, str]:
@@ -137,7 +138,7 @@ def _kept(pieces: Iterable[bytes], file: Path) -> list[dict[str, Any]]:
             missing = _written(pieces, out)
         partial.replace(file)
     except OSError as error:
-        raise CallError(f"{file} cannot be written: {error.strerror}") from error
+        raise CallError(_("{file} cannot be written: {reason}", file=file, reason=error.strerror)) from error
     finally:
         partial.unlink(missing_ok=True)
     return missing
@@ -154,7 +155,7 @@ def _written(pieces: Iterable[bytes], out: IO[bytes]) -> list[dict[str, Any]]:
                 missing.append(json.loads(line))
             ended = line.startswith(b'{"end":')
     if not ended:
-        raise CallError("the export broke off")
+        raise CallError(_("the export broke off"))
     return missing
 
 
@@ -169,16 +170,24 @@ def _name_missing(records: list[dict[str, Any]]) -> None:
         for record in records
         if "secrets_left_out" in record
     ]
-    _show_missing(missing, len(missing), "--with-secrets takes them along")
+    _show_missing(missing, len(missing), _("--with-secrets takes them along"))
 
 
 def _show_missing(missing: list[dict[str, Any]], count: int, advice: str) -> None:
     if count:
-        typer.echo(f"secrets of {count} {_whose(missing, count)} are missing; {advice}:", err=True)
+        typer.echo(
+            _(
+                "secrets of {count} {whose} are missing; {advice}:",
+                count=count,
+                whose=_whose(missing, count),
+                advice=advice,
+            ),
+            err=True,
+        )
         for record in missing[:_MISSING_SHOWN]:
             typer.echo(f"  {clean(_owner(record))}: {', '.join(record['kinds'])}", err=True)
         if count > _MISSING_SHOWN:
-            typer.echo(f"  and {count - _MISSING_SHOWN} more", err=True)
+            typer.echo(_("  and {count} more", count=count - _MISSING_SHOWN), err=True)
 
 
 def _whose(missing: list[dict[str, Any]], count: int) -> str:

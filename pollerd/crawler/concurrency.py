@@ -27,6 +27,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pollerd.errors import InvalidValueError
+from pollerd.texts import _
 
 QUEUE_COST = 0.05
 """Cost of a second in the queue, relative to a second of idleness."""
@@ -76,7 +77,7 @@ class Fixed(FetcherController):
 
     def __init__(self, requests: int) -> None:
         if requests < 1:
-            raise InvalidValueError("requests", "at least 1", requests)
+            raise InvalidValueError("requests", _("at least 1"), requests)
         self._requests = requests
 
     def admits(self, in_service: int, queued: int) -> bool:
@@ -91,7 +92,7 @@ class Aimd(FetcherController):
 
     def __init__(self, longest: int = 8) -> None:
         if longest < 1:
-            raise InvalidValueError("longest", "at least 1", longest)
+            raise InvalidValueError("longest", _("at least 1"), longest)
         self._longest = longest
         self._window, self._since_halved = 1.0, 0
 
@@ -113,9 +114,9 @@ class Learned(FetcherController):
 
     def __init__(self, rng: np.random.Generator, *, step: float = 0.1, exploration: float = 0.02) -> None:
         if not 0 <= step <= 1:
-            raise InvalidValueError("step", "from 0 to 1", step)
+            raise InvalidValueError("step", _("from 0 to 1"), step)
         if not 0 <= exploration <= 1:
-            raise InvalidValueError("exploration", "from 0 to 1", exploration)
+            raise InvalidValueError("exploration", _("from 0 to 1"), exploration)
         self._rng, self._step, self._exploration = rng, step, exploration
         self._cost = np.zeros((len(_QUEUE_EDGES) + 1, len(_LOAD_EDGES) + 1, 2))
         self._cost[..., 1] = _PREFERENCE

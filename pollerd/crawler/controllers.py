@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 
 from pollerd.crawler.link_features import DEEP, FRONTIER, MANY, RETRIEVED, LinkFeatures, RetrievedPage
 from pollerd.errors import InvalidValueError
+from pollerd.texts import _
 
 Passive = Literal["followed", "best"]
 
@@ -59,13 +60,13 @@ class RequestSettings:
 
     def __post_init__(self) -> None:
         if not 0 < self.discount < 1:
-            raise InvalidValueError("discount", "above 0, below 1", self.discount)
+            raise InvalidValueError("discount", _("above 0, below 1"), self.discount)
         if not 0 < self.step <= 1:
-            raise InvalidValueError("step", "above 0, at most 1", self.step)
+            raise InvalidValueError("step", _("above 0, at most 1"), self.step)
         if not 0 <= self.exploration <= 1:
-            raise InvalidValueError("exploration", "from 0 to 1", self.exploration)
+            raise InvalidValueError("exploration", _("from 0 to 1"), self.exploration)
         if self.passive not in ("followed", "best"):
-            raise InvalidValueError("passive", "followed or best", self.passive)
+            raise InvalidValueError("passive", _("followed or best"), self.passive)
 
 
 # Reward of a request: equation (11) of [C].
@@ -157,10 +158,14 @@ class Approximation:
     def check(self, packed: bytes) -> NDArray[np.float64]:
         """Returns the numbers in the result of `pack`; raises InvalidValueError if it does not fit."""
         if len(packed) != self.packed_bytes:
-            raise InvalidValueError("learned", f"{self.packed_bytes} bytes of an approximation", f"{len(packed)} bytes")
+            raise InvalidValueError(
+                "learned",
+                _("{packed_bytes} bytes of an approximation", packed_bytes=self.packed_bytes),
+                f"{len(packed)} bytes",
+            )
         values = np.frombuffer(packed, "<f8")
         if not np.isfinite(values).all():
-            raise InvalidValueError("learned", "finite numbers", values[~np.isfinite(values)][0])
+            raise InvalidValueError("learned", _("finite numbers"), values[~np.isfinite(values)][0])
         return values
 
     def restore(self, packed: bytes) -> None:
@@ -279,7 +284,7 @@ class FrontierValue:
         self._discount = settings.discount
         self._off = Approximation(len(FRONTIER), _MEMORY, ridge=2.0, every=_FITTED_EVERY)
         self._ahead, self._leave = (
-            Approximation(len(FRONTIER), _MEMORY, ridge=40.0, every=_FITTED_EVERY, linear=True) for _ in range(2)
+            Approximation(len(FRONTIER), _MEMORY, ridge=40.0, every=_FITTED_EVERY, linear=True) for _ignored in range(2)
         )
         self._learned = (self._off, self._ahead, self._leave)
 
@@ -319,14 +324,18 @@ class FrontierValue:
         """
         rest = packed.removeprefix(_VERSION)
         if rest == packed:
-            raise InvalidValueError("learned", f"bytes that begin with {_VERSION!r}", packed[: len(_VERSION)])
+            raise InvalidValueError(
+                "learned", _("bytes that begin with {version!r}", version=_VERSION), packed[: len(_VERSION)]
+            )
         parts = list[bytes]()
         for each in self._learned:
             parts.append(rest[: each.packed_bytes])
             rest = rest[each.packed_bytes :]
             each.check(parts[-1])
         if rest:
-            raise InvalidValueError("learned", "bytes of three approximations", f"{len(rest)} bytes more")
+            raise InvalidValueError(
+                "learned", _("bytes of three approximations"), _("{count} bytes more", count=len(rest))
+            )
         for each, part in zip(self._learned, parts, strict=True):
             each.restore(part)
 
@@ -366,7 +375,7 @@ class TabularController:
 
     def __init__(self, documents: int, settings: RequestSettings, rng: np.random.Generator) -> None:
         if documents < 1:
-            raise InvalidValueError("documents", "at least 1", documents)
+            raise InvalidValueError("documents", _("at least 1"), documents)
         self._settings, self._rng = settings, rng
         self._ask, self._leave = [0.0] * documents, [0.0] * documents
         self._asked, self._left = [0] * documents, [0] * documents
@@ -436,7 +445,7 @@ class TabularController:
         if self._waiting and self._rng.random() < self._settings.exploration / self._traversals:
             return self._any_state()
         while self._heap:
-            _, _, state, version = heappop(self._heap)
+            _ignored, _ignored, state, version = heappop(self._heap)
             if state in self._waiting and self._version[state] == version:
                 return state
         return None
@@ -486,7 +495,7 @@ class LearnedQ:
 
     def __init__(self, memory: float = 20_000.0) -> None:
         if not memory > 0:
-            raise InvalidValueError("memory", "above 0", memory)
+            raise InvalidValueError("memory", _("above 0"), memory)
         self.frontier: Functions = (Approximation(len(FRONTIER), memory), Approximation(len(FRONTIER), memory))
         self.held: Functions = (Approximation(len(RETRIEVED), memory), Approximation(len(RETRIEVED), memory))
 
@@ -520,7 +529,7 @@ class FeaturedController:
         refresh: bool = False,
     ) -> None:
         if documents < 1:
-            raise InvalidValueError("documents", "at least 1", documents)
+            raise InvalidValueError("documents", _("at least 1"), documents)
         self._learned_q, self._settings, self._rng, self._refresh = learned_q, settings, rng, refresh
         self._states = LinkFeatures(documents, patience=float(documents))
         self._index = np.full(documents, -np.inf)

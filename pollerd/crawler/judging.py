@@ -22,6 +22,7 @@ from pollerd.model import Detection, Outcome, PageState
 from pollerd.storage.crawler.frontier import FIRST_VALUE, Frontier
 from pollerd.storage.page_values import CrawlUpdate, OutLinkDraft, PageRecord
 from pollerd.storage.values import PollRecord, SiteContext
+from pollerd.texts import _
 from pollerd.urls import host_of, origin_of, robots_url
 
 
@@ -93,7 +94,7 @@ class PageJudge:
             return transition
         least = min(self._state.collected, key=lambda site_id: self._state.pages[site_id].relevance, default=None)
         if least is None or self._state.pages[least].relevance >= reading.relevance:
-            return PageTransition(PageState.REJECTED, "the collection is full")
+            return PageTransition(PageState.REJECTED, _("the collection is full"))
         dropped.append((self._state.pages[least].status.page_id, least))
         self._state.forget(least)
         return transition
@@ -170,7 +171,7 @@ class PageJudge:
             if record.page is not None and not record.page.ended:
                 self._take_over(record.poll.site_id, record.page)
         ended = [record.poll.site_id for record in records if record.page is not None and record.page.ended]
-        ended += [site_id for _, site_id in (update.dropped if update is not None else ())]
+        ended += [site_id for _ignored, site_id in (update.dropped if update is not None else ())]
         for site_id in ended:
             self._state.forget(site_id)
         if any(record.page is not None for record in records):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError
+from pollerd.texts import _
 
 
 def recall(held: NDArray[np.float64], current: NDArray[np.bool_], on_web: float) -> float:
@@ -40,7 +41,7 @@ def performance(quality_over_time: NDArray[np.float64]) -> float:
     quality_over_time float64[T]: after each request. Raises InvalidValueError if it is empty.
     """
     if not len(quality_over_time):
-        raise InvalidValueError("quality_over_time", "at least one value", quality_over_time)
+        raise InvalidValueError("quality_over_time", _("at least one value"), quality_over_time)
     return float(quality_over_time.mean())
 
 

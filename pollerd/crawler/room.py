@@ -23,6 +23,7 @@ from pollerd.scheduling.choice import Chooser
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.crawler.collection import CollectionStore
 from pollerd.storage.crawler.frontier import Frontier
+from pollerd.texts import _
 
 
 async def crawl_hook(
@@ -63,7 +64,7 @@ def _domain(value: object) -> object:
         return value
     domain = value.strip().lower().removeprefix("*.").strip(".")
     if not domain or any(sign in domain for sign in "/:@ *"):
-        raise ValueError("a domain such as example.org, without scheme, port or path")
+        raise ValueError(_("a domain such as example.org, without scheme, port or path"))
     return domain.encode("idna").decode() if not domain.isascii() else domain
 
 
@@ -94,7 +95,7 @@ def read_mission(topic: Path | None, seeds: Path | None) -> tuple[TopicSettings 
     """Reads topic and seeds from the named files. Raises as the two below, or ConfigError for seeds alone."""
     if topic is None:
         if seeds is not None:
-            raise ConfigError("seeds: they are for a topic; topic is not set")
+            raise ConfigError(_("seeds: they are for a topic; topic is not set"))
         return None, []
     return read_topic(topic), [] if seeds is None else read_seeds(seeds)
 
@@ -141,12 +142,12 @@ def read_seeds(path: Path) -> list[str]:
         with path.open("rb") as file:
             return [_seed(path, number, entry) for number, entry in parse_text(file) if entry is not None]
     except OSError as error:
-        raise ConfigError(f"seeds: {path} cannot be read: {error.strerror}") from error
+        raise ConfigError(_("seeds: {path} cannot be read: {reason}", path=path, reason=error.strerror)) from error
 
 
 def _seed(path: Path, number: int, entry: SiteSpec | InvalidValueError) -> str:
     if isinstance(entry, InvalidValueError):
-        raise ConfigError(f"seeds: {path}, line {number}: {entry}")
+        raise ConfigError(_("seeds: {path}, line {number}: {entry}", path=path, number=number, entry=entry))
     return entry.url
 
 
@@ -157,10 +158,16 @@ def _validated(values: dict[str, Any]) -> TopicFile:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
-            raise ConfigError(f"topic: unknown {field}; known: {', '.join(TopicFile.model_fields)}") from error
+            raise ConfigError(
+                _(
+                    "topic: unknown {field}; known: {model_fields}",
+                    field=field,
+                    model_fields=", ".join(TopicFile.model_fields),
+                )
+            ) from error
         allowed = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
         value = "nothing" if first["type"] == "missing" else first["input"]
-        raise InvalidValueError(f"topic: {field}", "given" if value == "nothing" else allowed, value) from error
+        raise InvalidValueError(f"topic: {field}", _("given") if value == "nothing" else allowed, value) from error
 
 
 def _plain(path: Path, field: str) -> str:
@@ -172,6 +179,8 @@ def _text(path: Path, field: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"{field}: {path} cannot be read: {error.strerror}") from error
+        raise ConfigError(
+            _("{field}: {path} cannot be read: {reason}", field=field, path=path, reason=error.strerror)
+        ) from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{field}: {path} is not UTF-8") from error
+        raise ConfigError(_("{field}: {path} is not UTF-8", field=field, path=path)) from error

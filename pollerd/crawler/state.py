@@ -24,6 +24,7 @@ from pollerd.storage.crawler.collection import CollectionStore
 from pollerd.storage.crawler.frontier import FIRST_VALUE, Frontier
 from pollerd.storage.page_values import OutLinkDraft, PageRecord, PageRow, Trial
 from pollerd.storage.values import PollRecord
+from pollerd.texts import _
 
 # Stored rows of frontier pages, as the columns that their value is computed from.
 
@@ -118,9 +119,9 @@ def _of_reading(before: PageStatus, record: PollRecord, reading: PageReading, to
     if moved is not None and (before.on_trial or record.context.redirect_count >= MOVED):
         return PageTransition(PageState.REJECTED, "moved", moved)
     if reading.canonical is not None:
-        return PageTransition(PageState.REJECTED, "has another canonical URL", reading.canonical)
+        return PageTransition(PageState.REJECTED, _("has another canonical URL"), reading.canonical)
     if reading.listing:
-        return PageTransition(PageState.REJECTED, "a list of pages")
+        return PageTransition(PageState.REJECTED, _("a list of pages"))
     if reading.noindex:
         return PageTransition(PageState.REJECTED, "noindex")
     if reading.relevance < (topic.relevance_min if before.on_trial else topic.relevance_kept):
@@ -263,7 +264,7 @@ async def load_crawl(
     new = await frontier.add_seeds([url for url in seeds if topic.permits(url)], clock())
     status = await collection.status()
     if status is None or not any(status.pages.values()):
-        raise ConfigError("seeds: a new collection needs some, within the topic's domains; there is none")
+        raise ConfigError(_("seeds: a new collection needs some, within the topic's domains; there is none"))
     state.started_at = status.started_at
     log.info("crawl_started", topic=topic.name, pages=len(state.pages), unread=len(state.unread), seeds=new)
     return state

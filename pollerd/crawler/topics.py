@@ -17,6 +17,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError
+from pollerd.texts import _
 from pollerd.urls import host_of
 
 V = TypeVar("V")
@@ -83,16 +84,16 @@ class TopicSettings:
 
     def __post_init__(self) -> None:
         if not self.name.strip():
-            raise InvalidValueError("name", "a name", self.name)
+            raise InvalidValueError("name", _("a name"), self.name)
         if not any(text.strip() for text in (*self.examples, *self.keywords)):
-            raise InvalidValueError("keywords", "some words, or examples some texts", self.keywords)
+            raise InvalidValueError("keywords", _("some words, or examples some texts"), self.keywords)
         if self.language and self.language not in LANGUAGES:
-            raise InvalidValueError("language", f"one of {', '.join(LANGUAGES)}", self.language)
+            raise InvalidValueError("language", _("one of {languages}", languages=", ".join(LANGUAGES)), self.language)
         for name, least in (("max_depth", 0), ("pages_per_host", 1), ("collection_size", 1)):
             if getattr(self, name) < least:
-                raise InvalidValueError(name, f"at least {least}", getattr(self, name))
+                raise InvalidValueError(name, _("at least {least}", least=least), getattr(self, name))
         if not 0 < self.relevance_min <= 1:
-            raise InvalidValueError("relevance_min", "above 0, at most 1", self.relevance_min)
+            raise InvalidValueError("relevance_min", _("above 0, at most 1"), self.relevance_min)
 
     @property
     def relevance_kept(self) -> float:
@@ -200,7 +201,7 @@ class Topic:
             self._add_direction(texts)
         length = float(np.linalg.norm(self._axis))
         if not length > 0:
-            raise InvalidValueError("topic", "examples or keywords with words in them", [*examples][:3])
+            raise InvalidValueError("topic", _("examples or keywords with words in them"), [*examples][:3])
         self._axis /= length
 
     def score(self, text: str) -> float:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 import xxhash
 
 from pollerd.errors import InvalidValueError
+from pollerd.texts import _
 
 DEEPEST, MAX_PARAMETERS = 12, 8
 LONGEST_URL = 512
@@ -35,17 +36,17 @@ _NO_PAGES = frozenset(_ENDINGS.split())
 def trap(url: str) -> str | None:
     """Returns why a normalised URL should not be requested, in a word or two; None if it may be."""
     if len(url) > LONGEST_URL:
-        return "too long"
-    path, _, query = url.partition("?")
+        return _("too long")
+    path, _ignored, query = url.partition("?")
     if query.count("&") >= MAX_PARAMETERS:
-        return "too many parameters"
-    _, dot, ending = path.rpartition("/")[2].rpartition(".")
+        return _("too many parameters")
+    _ignored, dot, ending = path.rpartition("/")[2].rpartition(".")
     if dot and ending.lower() in _NO_PAGES:
-        return "not a page"
+        return _("not a page")
     segments = [segment for segment in path.split("/")[3:] if segment]
     if len(segments) > DEEPEST:
-        return "too deep"
-    return "repeats itself" if _repeats(segments) else None
+        return _("too deep")
+    return _("repeats itself") if _repeats(segments) else None
 
 
 def _repeats(segments: list[str]) -> bool:
@@ -67,7 +68,7 @@ def is_calendar(url: str) -> bool:
 def shape(url: str) -> str:
     """Returns a normalised URL with 0 for each number in its path, and without the values of its parameters."""
     path, question, query = url.partition("?")
-    scheme, _, rest = path.partition("://")
+    scheme, _ignored, rest = path.partition("://")
     host, slash, rest = rest.partition("/")
     return f"{scheme}://{host}{slash}{_NUMBER.sub('0', rest)}{question}{_VALUE.sub('=', query)}"
 
@@ -82,7 +83,7 @@ class ShapeLimits:
     def __init__(self, pages: int = 5_000, days: int = 100, remembered: int = 200_000) -> None:
         for name, value in (("pages", pages), ("days", days), ("remembered", remembered)):
             if value < 1:
-                raise InvalidValueError(name, "at least 1", value)
+                raise InvalidValueError(name, _("at least 1"), value)
         self._pages, self._days, self._remembered = pages, days, remembered
         self._count: OrderedDict[int, int] = OrderedDict()
 

@@ -21,6 +21,7 @@ from pollerd.model import (
 from pollerd.storage.contents import ContentStore
 from pollerd.storage.sites import SiteStore
 from pollerd.storage.values import PollRecord
+from pollerd.texts import _
 
 if TYPE_CHECKING:
     from pollerd.daemon.announcing import AnnounceStep, Lines
@@ -119,7 +120,10 @@ class Announcer:
                 (candidate for candidate in candidates if own and candidate and self._reports_for(candidate, own)), None
             )
             if reporter is not None and record.change is not None:
-                why = f"the same page as {reporter.spec.url}, by a permanent redirect: its change is reported there"
+                why = _(
+                    "the same page as {url}, by a permanent redirect: its change is reported there",
+                    url=reporter.spec.url,
+                )
                 record = replace(record, change=replace(record.change, verdict=ChangeVerdict(matters=False, why=why)))
             out.append(record)
         return tuple(out)

@@ -50,6 +50,7 @@ from pollerd.storage.page_values import CrawlUpdate
 from pollerd.storage.store import Store
 from pollerd.storage.values import Batch, CommitResult, HostUpdate, PollRecord, SiteContext, StoredRobots
 from pollerd.telemetry import Instruments
+from pollerd.texts import _
 
 if TYPE_CHECKING:
     from pollerd.daemon.announcing import Lines
@@ -405,7 +406,7 @@ class Journal:
             self._observe(founds, records, informed)
         except Exception as error:
             # One poll that the allocator refuses must not cost what the others teach: each is passed alone.
-            effect = "the policy learns from each poll separately"
+            effect = _("the policy learns from each poll separately")
             log = structlog.get_logger("pollerd.results")
             log.warning("learning_refused", polls=len(informed), reason=str(error), effect=effect, exc_info=error)
             for i in informed:
@@ -564,7 +565,7 @@ class Journal:
         """Logs with the first site that it is taken over from an earlier reader."""
         if not self._upgraded:
             self._upgraded = True
-            effect = "pages that it reads differently are compared from now on; the difference is no change"
+            effect = _("pages that it reads differently are compared from now on; the difference is no change")
             self._log.info("reader_upgraded", reader=after.baseline.reader, url=after.url, effect=effect)
 
     def _current(self, founds: Sequence[Found]) -> list[bool]:

@@ -33,6 +33,7 @@ from pollerd.partitions import NodeRole
 from pollerd.scheduling.choice import Chooser
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.storage.store import Store
+from pollerd.texts import _
 
 if TYPE_CHECKING:  # loaded where a browser is named
     from pollerd.rendering.renderer import Renderer
@@ -161,9 +162,11 @@ class Daemon:
 
     async def _last_commit(self, journal: asyncio.Task[None]) -> bool:
         patience = max(self.parts.runtime.settings.drain_seconds, 1.0)
-        done, _ = await asyncio.wait([journal], timeout=patience)
+        done, _ignored = await asyncio.wait([journal], timeout=patience)
         if not done:
-            reason = self.parts.runtime.health.failure or f"the last commit did not end within {patience:g} s"
+            reason = self.parts.runtime.health.failure or _(
+                "the last commit did not end within {patience:g} s", patience=patience
+            )
             self._log.error("stopped_uncommitted", reason=reason)
             journal.cancel()
         return bool(done)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd import quantities
+from pollerd.allocation.coming_changes import coming_changes
 from pollerd.allocation.index import DEFAULT_HALF_LIFE_S
 from pollerd.columns import chunks
 from pollerd.daemon.budget import BudgetMeter
@@ -28,6 +29,7 @@ from pollerd.daemon.unchanged import AT_ONCE, announced_waits, saving_of
 from pollerd.daemon.views import (
     AllocationView,
     BenefitPointView,
+    ComingChangesView,
     ExplanationView,
     FeedView,
     LiveSite,
@@ -39,21 +41,23 @@ from pollerd.detection.noise.learning import noise_of_pair, refused_rules, rules
 from pollerd.errors import HolderUnavailableError, NotFoundError
 from pollerd.inheritance import DEFAULT, effective
 from pollerd.model import STATES, FeedWindow, SiteState
-from pollerd.quantities import counted
 from pollerd.scheduling.capacity import PollLimit, Waiting, at_private_addresses, waiting
 from pollerd.scheduling.eligibility import LONG
 from pollerd.scheduling.min_yield import least_savings
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.storage.sites import SiteStore
 from pollerd.storage.values import SiteContext
+from pollerd.texts import N_, _, n_
 
 # The binding limit, in words, for the status line, /allocation and doctor.
 
+POLLS_TO_PREDICT = 5
+"""Polls of a site before its coming changes are predicted."""
 SHARE = 0.02
 """Largest share of the time spent on finding the binding limit; for long lists the answer is some seconds old."""
 _REMEDIES = {
-    PollLimit.MIN_YIELD: "a lower min-yield shortens delays",
-    PollLimit.TTL: "most sites ask to be left alone for so long (respect-ttl)",
+    PollLimit.MIN_YIELD: N_("a lower min-yield shortens delays"),
+    PollLimit.TTL: N_("most sites ask to be left alone for so long (respect-ttl)"),
 }
 
 
@@ -76,16 +80,22 @@ class Binding:
     def in_short(self) -> str | None:
         """Returns the text for a line that also shows the rate; None: there is nothing to report."""
         unspent = self.limit in _REMEDIES or self.limit is PollLimit.MIN_SAVING
-        reason = f"budget not binding: {self.reason}" if unspent else self.reason
+        reason = _("budget not binding: {reason}", reason=self.reason) if unspent else self.reason
         return ", ".join(dict.fromkeys(text for text in (reason, self.private, self.closed) if text)) or None
 
     def in_full(self, rate: float, budget: float) -> str:
         """Returns the full text for the user; rate and budget in polls per second."""
         if self.limit is PollLimit.NO_SITES:
-            return "no sites to poll"
-        used = f"{f'{rate:.0f}' if rate >= 10 else f'{rate:.2g}'} of {budget:g} polls/s used"
-        text = f"budget {'' if self.reason is None else 'not '}binding: {used}"
-        reason = self.reason or "a larger one shortens delays"
+            return _("no sites to poll")
+        used = _(
+            "{rate} of {budget:g} polls/s used", rate=f"{rate:.0f}" if rate >= 10 else f"{rate:.2g}", budget=budget
+        )
+        text = (
+            _("budget binding: {used}", used=used)
+            if self.reason is None
+            else _("budget not binding: {used}", used=used)
+        )
+        reason = self.reason or _("a larger one shortens delays")
         reasons = dict.fromkeys(text for text in (reason, self.private, self.closed) if text)
         return f"{text}; {', '.join(reasons)}"
 
@@ -114,7 +124,10 @@ class BindingWatch:
         shows_saving = scheduler.settings.min_saving_seconds and bound.limit in _PACED
         if not shows_saving or scheduler.estimates_chances():
             return bound
-        without = f"{scheduler.allocator_name} does not estimate chances of changes: --min-saving has no effect"
+        without = _(
+            "{allocator_name} does not estimate chances of changes: --min-saving has no effect",
+            allocator_name=scheduler.allocator_name,
+        )
         return replace(bound, reason=f"{bound.reason}; {without}")
 
     def _counted(self) -> Waiting:
@@ -137,7 +150,9 @@ class BindingWatch:
 def binding(waiting: Waiting, settings: SchedulingSettings, rate: float, budget: float) -> Binding:
     """Returns the binding limit for these counts; `rate` of the budget is used, both in cost per second."""
     limit = waiting.binding(rate, budget)
-    private = f"{waiting.private:,} at private addresses: --allow-private" if waiting.private else None
+    private = (
+        _("{private:,} at private addresses: --allow-private", private=waiting.private) if waiting.private else None
+    )
     closed = f"closed: {waiting.closed:,}" if waiting.closed else None
     reason = private if limit is PollLimit.PRIVATE else _reason(limit, waiting, settings)
     return Binding(limit, reason, private, closed)
@@ -145,39 +160,49 @@ def binding(waiting: Waiting, settings: SchedulingSettings, rate: float, budget:
 
 def _reason(limit: PollLimit, waiting: Waiting, settings: SchedulingSettings) -> str | None:
     reasons = {
-        PollLimit.NO_SITES: "no sites: add one with `pollerd sites add URL`",
-        PollLimit.FIRST_ANSWERS: "waiting for the first answers",
+        PollLimit.NO_SITES: _("no sites: add one with `pollerd sites add URL`"),
+        PollLimit.FIRST_ANSWERS: _("waiting for the first answers"),
         PollLimit.HOST_INTERVAL: _hosts(waiting, settings),
         PollLimit.MIN_SAVING: _saving(waiting),
         PollLimit.MIN_INTERVAL: _interval(waiting, settings),
-        PollLimit.BACKOFF: f"{waiting.backing_off:,} backing off after failures",
-        PollLimit.ROBOTS: f"{waiting.unreachable:,} wait for a robots.txt that cannot be had",
-        PollLimit.BLOCKED: f"{waiting.blocked:,} blocked by robots.txt or their address",
-        PollLimit.CLOSED: f"closed: {waiting.closed:,}",
-        PollLimit.PAUSED: f"{waiting.paused:,} paused",
-        PollLimit.GONE: f"{waiting.gone:,} gone",
+        PollLimit.BACKOFF: _("{backing_off:,} backing off after failures", backing_off=waiting.backing_off),
+        PollLimit.ROBOTS: _(
+            "{unreachable:,} wait for a robots.txt that cannot be had", unreachable=waiting.unreachable
+        ),
+        PollLimit.BLOCKED: _("{blocked:,} blocked by robots.txt or their address", blocked=waiting.blocked),
+        PollLimit.CLOSED: _("closed: {sites:,}", sites=waiting.closed),
+        PollLimit.PAUSED: _("{sites:,} paused", sites=waiting.paused),
+        PollLimit.GONE: _("{sites:,} gone", sites=waiting.gone),
         **_REMEDIES,
     }
-    return reasons.get(limit)
+    reason = reasons.get(limit)
+    return None if reason is None else _(reason)
 
 
 def _hosts(waiting: Waiting, settings: SchedulingSettings) -> str:
-    hosts = "1 host" if waiting.hosts == 1 else f"{waiting.hosts:,} hosts"
+    hosts = n_("{count} host", "{count} hosts", waiting.hosts)
     if waiting.crawl_delay:
-        return f"{hosts}: Crawl-delay of robots.txt"
-    return f"{hosts}: --host-interval {quantities.duration(settings.host_interval_seconds)}"
+        return _("{hosts}: Crawl-delay of robots.txt", hosts=hosts)
+    return _(
+        "{hosts}: --host-interval {host_interval_seconds}",
+        hosts=hosts,
+        host_interval_seconds=quantities.duration(settings.host_interval_seconds),
+    )
 
 
 def _saving(waiting: Waiting) -> str:
     a_day = waiting.polls * DAY_SECONDS
-    checks = f"{a_day:,.{0 if a_day >= 10 else 1}f} checks a day"
-    return f"each check is to save {quantities.duration(waiting.saving)}; {checks}"
+    checks = _("{a_day:,.{decimals}f} checks a day", decimals=0 if a_day >= 10 else 1, a_day=a_day)
+    return _("each check is to save {saving}; {checks}", saving=quantities.duration(waiting.saving), checks=checks)
 
 
 def _interval(waiting: Waiting, settings: SchedulingSettings) -> str:
     if waiting.own_interval:
-        return "each waits for its own min_interval"
-    return f"each waits {quantities.duration(settings.min_interval_seconds)}: --min-interval"
+        return _("each waits for its own min_interval")
+    return _(
+        "each waits {min_interval_seconds}: --min-interval",
+        min_interval_seconds=quantities.duration(settings.min_interval_seconds),
+    )
 
 
 DAY_SECONDS = 86_400.0
@@ -280,7 +305,18 @@ class ScheduleExplainer:
             host_override=self._scheduler.hosts.overrides.get(int(sites.host[slot])),
             min_saving_in_force=_number(float(saving_of(self._scheduler, slots)[0])),
             half_life_in_force=float(np.nan_to_num(sites.half_lives(slots)[0], nan=DEFAULT_HALF_LIFE_S)),
+            next_30_days=self._next_30_days(slot),
         )
+
+    def _next_30_days(self, slot: int) -> ComingChangesView | None:
+        """Returns how many changes are to come; None before there is evidence, and if the policy has no rates."""
+        if self._scheduler.sites.polls[slot] < POLLS_TO_PREDICT:
+            return None
+        rates, weights = self._scheduler.allocator.belief_of(np.array([slot], np.int64))
+        if not (np.isfinite(weights).all() and np.isfinite(rates).all() and (rates > 0).all()):
+            return None
+        low, median, high = coming_changes(rates, weights, 30 * DAY_SECONDS)
+        return ComingChangesView(int(low[0]), int(median[0]), int(high[0]))
 
     def _rank(self, urgency: float, now: float) -> int:
         """Returns the rank of this urgency among all sites, from 1; estimated from a sample for long lists."""
@@ -396,30 +432,36 @@ class ScheduleExplainer:
         waiting = earliest is not None and earliest > now
         not_before = float(sites.not_before[slot])
         resting = not_before > now
-        failures = counted(int(sites.failures[slot]), "failure")
+        failures = n_("{count} failure", "{count} failures", int(sites.failures[slot]))
         reasons = (
-            (bool(sites.paused[slot]), "paused by the user"),
+            (bool(sites.paused[slot]), _("paused by the user")),
             (
                 state is SiteState.GONE and waiting,
-                f"the server said 410 Gone; it is requested again at {_moment(earliest or now)}",
+                _("the server said 410 Gone; it is requested again at {moment}", moment=_moment(earliest or now)),
             ),
-            (bool(sites.in_flight[slot]), "a poll is under way"),
-            (not self._scheduler.is_open(slot, now), f"closed until {_moment(self._once_open(slot, now))}: windows"),
+            (bool(sites.in_flight[slot]), _("a poll is under way")),
+            (
+                not self._scheduler.is_open(slot, now),
+                _("closed until {moment}: windows", moment=_moment(self._once_open(slot, now))),
+            ),
             (
                 bool(at_private_addresses(sites)[slot]),
-                "its address is private, and pollerd runs without --allow-private",
+                _("its address is private, and pollerd runs without --allow-private"),
             ),
-            (resting and state is SiteState.ACTIVE, f"reading its page takes long: not before {_moment(not_before)}"),
+            (
+                resting and state is SiteState.ACTIVE,
+                _("reading its page takes long: not before {moment}", moment=_moment(not_before)),
+            ),
             (resting, f"{state.value} after {failures}"),
-            (float(hosts.held_until[host]) > now, "its host was paused by hand"),
-            (float(hosts.paused_until[host]) > now, "the host asked to be left alone"),
-            (hosts.robots_at[host] == -math.inf and hosts.robots_retry_at[host] > now, "robots.txt is unreachable"),
-            (bool(hosts.busy[host]), "another request to the host is under way"),
-            (hosts.ready_at_of(host) > now, "the host's interval is not over"),
-            (slot in sites.proofs, "its change waits for a second poll, which shows whether it is only noise"),
-            (noisy and waiting, "held to the uniform share: it changes at nearly every poll"),
+            (float(hosts.held_until[host]) > now, _("its host was paused by hand")),
+            (float(hosts.paused_until[host]) > now, _("the host asked to be left alone")),
+            (hosts.robots_at[host] == -math.inf and hosts.robots_retry_at[host] > now, _("robots.txt is unreachable")),
+            (bool(hosts.busy[host]), _("another request to the host is under way")),
+            (hosts.ready_at_of(host) > now, _("the host's interval is not over")),
+            (slot in sites.proofs, _("its change waits for a second poll, which shows whether it is only noise")),
+            (noisy and waiting, _("held to the uniform share: it changes at nearly every poll")),
             (self._quiet_until(slot, now) is not None, self._unchanged_in_words(slot)),
-            (waiting, "its min_interval is not over"),
+            (waiting, _("its min_interval is not over")),
         )
         return next((text for holds, text in reasons if holds), None)
 
@@ -441,8 +483,12 @@ class ScheduleExplainer:
         announced = float(sites.last_seen[slot]) + float(announced_waits(self._scheduler, np.array([slot]))[0])
         moment = _moment(until)
         if announced >= until:
-            return f"its max-age or ttl holds until {moment}: respect-ttl"
-        return f"probably unchanged until {moment}: {self._least_in_words(slot)}"
+            return _("its max-age or ttl holds until {moment}: respect-ttl", moment=moment)
+        return _(
+            "probably unchanged until {moment}: {least_in_words}",
+            moment=moment,
+            least_in_words=self._least_in_words(slot),
+        )
 
     def _least_in_words(self, slot: int) -> str:
         sites, settings, slots = self._scheduler.sites, self._scheduler.settings, np.array([slot])
@@ -452,10 +498,14 @@ class ScheduleExplainer:
         clauses = []
         if least > 0:
             weighed = float(saving_of(self._scheduler, slots)[0])
-            of_it = f", {quantities.duration(weighed)} at its weight and cost" if weighed != least else ""
-            clauses.append(f"min-saving {quantities.duration(least)}{of_it}")
+            of_it = (
+                _(", {weighed} at its weight and cost", weighed=quantities.duration(weighed))
+                if weighed != least
+                else ""
+            )
+            clauses.append(_("min-saving {least}{of_it}", least=quantities.duration(least), of_it=of_it))
         if share > 0:
-            clauses.append(f"min-yield {100 * share:g} %")
+            clauses.append(_("min-yield {share:g} %", share=100 * share))
         return "; ".join(clauses)
 
     def _maximum_intervals_feasible(self) -> bool:
@@ -551,7 +601,7 @@ class SiteViews:
         explanation = self._explainer.explain(site_id)
         context = (await self._site_cache.get([site_id])).get(site_id)
         if explanation is None or context is None:
-            raise NotFoundError("site", site_id)
+            raise NotFoundError(N_("site"), site_id)
         origins = effective((await self._store.get(site_id)).spec, self._store.tags.in_force)[1]
         if origins.get("half_life") == DEFAULT and self._explainer.is_half_life_learned(site_id):
             origins = {**origins, "half_life": "reads"}

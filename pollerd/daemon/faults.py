@@ -24,6 +24,7 @@ from pollerd.scheduling.sites import SiteTable
 from pollerd.site_settings import NO_ACCESS, NUMERIC_SETTINGS, USABLE
 from pollerd.storage.values import SiteContext
 from pollerd.telemetry import Instruments
+from pollerd.texts import _
 
 SITES_IN_A_ROW = 20
 """Consecutive faulty sites that imply that nearly all are affected. A shorter list is set aside as a whole."""
@@ -49,7 +50,7 @@ class Faults:
 
     def unusable(self, slot: int, context: SiteContext, reason: str) -> Found:
         """Returns the result of a site whose stored settings cannot be used."""
-        detail = f"set aside: {reason}"
+        detail = _("set aside: {reason}", reason=reason)
         outcome = Outcome(OutcomeKind.UNDECODABLE, started_at=self._clock(), duration=0.0, detail=detail)
         return Found(Answer(slot, context, outcome, asked=False))
 
@@ -68,8 +69,10 @@ class Faults:
         self._log.error("site_fault", site_id=context.site_id, url=context.url, exc_info=error)
         self.in_a_row.add(context.site_id)
         if len(self.in_a_row) >= SITES_IN_A_ROW:
-            sites = f"{len(self.in_a_row)} sites in a row"
-            raise FaultEverywhereError(f"{sites} raised, the last: {reason(context, error)}") from error
+            sites = _("{count} sites in a row", count=len(self.in_a_row))
+            raise FaultEverywhereError(
+                _("{sites} raised, the last: {reason}", sites=sites, reason=reason(context, error))
+            ) from error
 
     def passed(self, result: Found) -> None:
         """Notes a committed poll; if it read its page, the run of faults ends."""
@@ -99,7 +102,12 @@ def replace_invalid_settings(table: SiteTable, slots: NDArray[np.int64]) -> dict
         if default is None:
             good |= np.isnan(values)  # unset
         for slot in slots[~good].tolist():
-            faults[int(table.site_id[slot])] = f"{name}: must be {usable.allowed}; given: {float(column[slot])!r}"
+            faults[int(table.site_id[slot])] = _(
+                "{name}: must be {allowed}; given: {column!r}",
+                name=name,
+                allowed=usable.allowed,
+                column=float(column[slot]),
+            )
             table.put(name, slot, math.nan if default is None else default)
     return faults
 

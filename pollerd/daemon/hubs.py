@@ -27,6 +27,7 @@ from pollerd.lists.hubs import HubOffer, HubVerification, hub_offer
 from pollerd.model import Outcome
 from pollerd.storage.hubs import HubState, HubStore, HubSubscription
 from pollerd.storage.signals import SignalSource, SignalStore
+from pollerd.texts import _
 from pollerd.urls import join_url
 
 # Requests to hubs, to subscribe or to end a subscription.
@@ -54,15 +55,15 @@ async def ask_hub(poster: Poster, hub: str, fields: Mapping[str, str], clock: Ca
     through the guard.
     """
     body, url = urlencode(fields).encode(), hub
-    for _ in range(MAX_REDIRECTS + 1):
+    for _ignored in range(MAX_REDIRECTS + 1):
         posted = await poster.post(url, _FORM, body, now=clock(), seconds=_SECONDS, most=_MAX_BYTES)
         if posted.status not in _KEEPING_METHOD:
             return _answer(posted)
         target = _target(url, posted.location)
         if target is None:
-            return HubAnswer(False, f"the hub redirects ({posted.status}) to no usable URL")
+            return HubAnswer(False, _("the hub redirects ({status}) to no usable URL", status=posted.status))
         url = target
-    return HubAnswer(False, f"the hub redirects more than {MAX_REDIRECTS} times")
+    return HubAnswer(False, _("the hub redirects more than {max_redirects} times", max_redirects=MAX_REDIRECTS))
 
 
 def _target(url: str, location: str | None) -> str | None:
@@ -77,12 +78,16 @@ def _target(url: str, location: str | None) -> str | None:
 
 def _answer(posted: Posted) -> HubAnswer:
     if posted.status is None:
-        return HubAnswer(False, f"the hub cannot be asked: {posted.detail}")
+        return HubAnswer(False, _("the hub cannot be asked: {detail}", detail=posted.detail))
     if HTTPStatus.OK <= posted.status < HTTPStatus.MULTIPLE_CHOICES:
-        return HubAnswer(True, "asked for; the hub has not verified it yet")
+        return HubAnswer(True, _("asked for; the hub has not verified it yet"))
     text = " ".join(posted.beginning.decode("utf-8", "replace").split())
     reason = f": {text[:200]}" if text.isprintable() and text else ""
-    return HubAnswer(False, f"the hub refuses with status {posted.status}{reason}", posted.retry_after)
+    return HubAnswer(
+        False,
+        _("the hub refuses with status {status}{reason}", status=posted.status, reason=reason),
+        posted.retry_after,
+    )
 
 
 LEASE_SECONDS = 10 * 86_400
@@ -250,7 +255,7 @@ def is_signed(body: bytes, signature: str, secret: bytes) -> bool:
 
     Compared in constant time. False for an unknown method.
     """
-    method, _, digest = signature.strip().partition("=")
+    method, _ignored, digest = signature.strip().partition("=")
     if method.lower() not in METHODS:
         return False
     right = hmac.new(secret, body, method.lower()).hexdigest()
@@ -406,7 +411,7 @@ class HubCallbacks:
         if subscription.state is HubState.LEAVING:
             await self._hubs.delete(subscription.id)
         else:
-            text = " ".join(reason[:200].split()) or "no reason given"
+            text = " ".join(reason[:200].split()) or _("no reason given")
             await self._hubs.denied(subscription.id, text, self._clock() + DENIED_SECONDS)
         self._log.warning("hub_denies", hub=subscription.hub, topic=subscription.topic)
         self._subscriber.look_again()

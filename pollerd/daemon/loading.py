@@ -12,6 +12,7 @@ from pollerd.daemon.scheduler_state import SchedulerState, with_defaults
 from pollerd.scheduling.robots import USER_AGENT_TOKEN, RobotsText
 from pollerd.site_settings import NUMERIC_SETTINGS, SITE
 from pollerd.storage.values import HostRow, ScheduleRows
+from pollerd.texts import _
 
 LONGEST_WAIT_SECONDS = 1.1 * 86_400.0
 """Longest valid wait: backoffs and pauses end within a day, a denial is rechecked soon after a day."""
@@ -91,7 +92,9 @@ class ScheduleLoader:
         if lost.any():
             hosts[lost] = self._hosts.add(-1, "")
             ids = zip(rows.site_id[lost].tolist(), rows.host_id[lost].tolist(), strict=True)
-            self._scheduler.unusable |= {site: f"host_id: must be a host's; given: {host}" for site, host in ids}
+            self._scheduler.unusable |= {
+                site: _("host_id: must be a host's; given: {host}", host=host) for site, host in ids
+            }
         return hosts
 
     def _load_host(self, slot: int, row: HostRow) -> None:

@@ -41,6 +41,7 @@ from pollerd.model import (
 )
 from pollerd.storage.contents import ContentStore
 from pollerd.storage.values import ChangeDraft, SelectionRecord
+from pollerd.texts import N_, _
 
 if TYPE_CHECKING:
     from pollerd.detection.selection.comparing import DifferenceJudgement, SelectionDifference
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 _JUDGED_HERE_BYTES = 64 * 1024
 """Contents of this total size are judged in about 10 ms."""
 _VERSIONS_MOST = 1_000
-_VALUE_DIFFERED = "unproven: a value differed again at the second poll"
+_VALUE_DIFFERED = N_("unproven: a value differed again at the second poll")
 Stored = dict[str, tuple[bytes | None, bytes | None]]
 """Selection -> its content before the poll, and at the last change that mattered; None: not stored, or not needed."""
 
@@ -75,7 +76,7 @@ class SelectionStep:
         parts = [await self._counted(result, part, contents) for part in detection.selections]
         counted = replace(result, detection=replace(detection, selections=tuple(parts)))
         rulings = await self._prover.rulings(
-            counted, {name: before for name, (before, _) in contents.items()}, candidate
+            counted, {name: before for name, (before, _ignored) in contents.items()}, candidate
         )
         if rulings is None:
             return None
@@ -96,7 +97,11 @@ class SelectionStep:
 
         changed = _changed_selections(() if result.detection is None else result.detection.selections)
         names = {name for name in changed if not compiled(result.context.selections)[name].narrows}
-        return {name: before for name, (before, _) in (await self._contents(result, names)).items()} if names else {}
+        return (
+            {name: before for name, (before, _ignored) in (await self._contents(result, names)).items()}
+            if names
+            else {}
+        )
 
     async def recorded(self, result: Found) -> Found:
         """Returns the result of a failed poll with verdicts and summaries of the changes that are recorded with it.
@@ -227,7 +232,7 @@ def _explained(part: SelectionDetection, ruling: Ruling | None, first: Selection
     if ruling.unproven:
         return _with_reason(part, ruling.unproven)
     if first is not None and _texts(first) != _texts(part):
-        return _with_reason(part, _VALUE_DIFFERED)
+        return _with_reason(part, _(_VALUE_DIFFERED))
     return part
 
 
@@ -354,7 +359,7 @@ class NoiseStep:
         result = await self._as_read_now(result, before)
         doubt = await self._doubted(result, before, candidate)
         if doubt:
-            detail = f"{doubt}; if it stays so, it is a change"
+            detail = _("{doubt}; if it stays so, it is a change", doubt=doubt)
             result = replace(
                 result, detection=Detection(OutcomeKind.UNDECODABLE, result.context.baseline, detail=detail)
             )

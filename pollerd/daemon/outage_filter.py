@@ -15,6 +15,7 @@ from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.stages import Found
 from pollerd.scheduling.outage import LinkState, OutageDetector, hosts_that_must_fail
 from pollerd.telemetry import descriptors_used
+from pollerd.texts import _
 
 PATIENCE_SECONDS = 300.0
 """A failure held back for this long without evidence from another host counts."""
@@ -102,9 +103,9 @@ class OutageFilter:
             self._blindness.begin(BlindCause.LINK, self._clock())
             self._instruments.offline.set(1)
             if descriptors_used() >= 1.0:
-                hint = "raise the limit, for example with LimitNOFILE"
+                hint = _("raise the limit, for example with LimitNOFILE")
                 self._log.error("descriptors_exhausted", effect="polling is paused", hint=hint)
-            reason = f"every host fails; the last: {result.outcome.detail}"
+            reason = _("every host fails; the last: {detail}", detail=result.outcome.detail)
             self._log.warning(
                 "offline", polls=len(dropped), reason=reason, effect="polling is paused, apart from probes"
             )

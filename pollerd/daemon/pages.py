@@ -26,6 +26,7 @@ from pollerd.fetching.request import Request
 from pollerd.model import Detection, Outcome, OutcomeKind
 from pollerd.scheduling.hosts import HostTable
 from pollerd.storage.values import SiteContext
+from pollerd.texts import _
 from pollerd.urls import host_of
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class PageClient:
         if not context.render:
             return await self.fetcher.fetch(request, may_follow, send)
         if self.renderer is None:
-            detail = "render: no browser is named; start pollerd with --browser"
+            detail = _("render: no browser is named; start pollerd with --browser")
             return Outcome(OutcomeKind.UNDECODABLE, self.clock(), 0.0, detail=detail)
         plan = _plan(context.render, context.access.typed, screenshot=context.keep_screenshots)
         outcome = await self.renderer.render(request, plan, may_follow=may_follow, send=send)
@@ -68,7 +69,7 @@ def paused_hosts(hosts: HostTable, clock: Callable[[], float]) -> Callable[[str]
         slot = hosts.slot_of(host)
         if slot is None or max(hosts.paused_until[slot], hosts.held_until[slot]) <= clock():
             return None
-        return "its host is paused"
+        return _("its host is paused")
 
     return may_connect
 
@@ -160,12 +161,12 @@ class PageRequests:
             if self._unreachable(url):
                 denied = await self._client.fetcher.denial_of(url)
                 kind = OutcomeKind.CONNECT_ERROR if denied is None else OutcomeKind.BLOCKED_ADDRESS
-                detail = denied or "robots.txt of the host cannot be read"
+                detail = denied or _("robots.txt of the host cannot be read")
                 return Outcome(kind, now, 0.0, retry_after=_finite(wait), detail=detail)
             if wait is None:
-                return Outcome(OutcomeKind.DENIED, now, 0.0, detail="robots.txt of the host denies it")
+                return Outcome(OutcomeKind.DENIED, now, 0.0, detail=_("robots.txt of the host denies it"))
             if now + wait > began_at + patience_seconds:
-                detail = "its host cannot be asked now"
+                detail = _("its host cannot be asked now")
                 return Outcome(OutcomeKind.THROTTLED, now, 0.0, retry_after=_finite(wait), detail=detail)
             await asyncio.sleep(wait)
         return None
@@ -173,7 +174,7 @@ class PageRequests:
 
 def _write_if_held(policy: RedirectFollower, url: str, write: Write) -> bool:
     if not policy.holds(url):
-        raise TimeoutError("another node asks the host now")
+        raise TimeoutError(_("another node asks the host now"))
     return write()
 
 

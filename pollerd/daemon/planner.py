@@ -34,6 +34,7 @@ from pollerd.ranges import BUDGET, PLAN
 from pollerd.scheduling.min_yield import SHORTEST_SECONDS, Bounds, Chances, chances
 from pollerd.storage.history import HistoryStore
 from pollerd.storage.tags import TagStore
+from pollerd.texts import _
 
 # Rows of a plan: sites as columns copied from the tables, all of a short list, a sample of a long one.
 
@@ -425,7 +426,7 @@ class Planner:
             async with scheduler.changing_sites:  # the slots stay those of the same sites
                 rows = plan_rows(scheduler, tagged)
                 if tag is not None and not rows.asked.any():
-                    raise InvalidValueError("tag", "the tag of a site that is polled", tag)
+                    raise InvalidValueError("tag", _("the tag of a site that is polled"), tag)
                 beliefs = await plan_beliefs(scheduler, rows)
                 budget, objective, name = scheduler.budget, scheduler.objective, scheduler.allocator_name
                 deadline, saving = scheduler.deadline, scheduler.settings.min_saving_seconds
@@ -523,7 +524,7 @@ def _less_saving(
     low, high = math.log(_LEAST_SAVING), math.log(saving)
     if not reached(math.exp(low)):
         return None, None
-    for _ in range(_STEPS):
+    for _ignored in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if reached(math.exp(middle)) else (low, middle)
     least = _CAREFUL * math.exp(low)

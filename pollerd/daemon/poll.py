@@ -37,6 +37,7 @@ from pollerd.scheduling.outage import PROBE_SECONDS
 from pollerd.site_settings import NO_ACCESS
 from pollerd.storage.values import SiteContext
 from pollerd.telemetry import Instruments
+from pollerd.texts import _
 from pollerd.urls import host_of
 
 # The cadence of choices: no later than the next due time, no more often than choosing may cost.
@@ -539,7 +540,7 @@ class Poller:
                 crawl.responded(time.perf_counter() - began)
         if redirects is not None and redirects.put_off is not None and outcome.kind is OutcomeKind.DENIED:
             # The redirect's host cannot be requested now: a temporary refusal.
-            detail = f"redirect to {outcome.redirects[-1].url}: its host cannot be asked now"
+            detail = _("redirect to {url}: its host cannot be asked now", url=outcome.redirects[-1].url)
             outcome = replace(outcome, kind=OutcomeKind.THROTTLED, retry_after=redirects.put_off, detail=detail)
         effort = None if outcome.body is None else Effort(host_of(context.url), len(outcome.body))
         return Answer(slot, context, outcome, effort=effort)
@@ -591,7 +592,7 @@ class Poller:
                 except Exception as error:  # noqa: BLE001
                     # Bodies are untrusted: one that breaks a parser affects only its own site.
                     self._faults.report(context, error)
-                    detail = f"detection failed: {reason(context, error)}"
+                    detail = _("detection failed: {reason}", reason=reason(context, error))
                     detection = Detection(OutcomeKind.UNDECODABLE, context.baseline, detail=detail)
                 if self._scheduler.settings_pending:
                     self._scheduler.polled_under(context)
@@ -642,7 +643,7 @@ class Poller:
 
 
 def _denied(slot: int, context: SiteContext, now: float) -> Found:
-    outcome = Outcome(OutcomeKind.DENIED, started_at=now, duration=0.0, detail="robots.txt of the host denies it")
+    outcome = Outcome(OutcomeKind.DENIED, started_at=now, duration=0.0, detail=_("robots.txt of the host denies it"))
     return Found(Answer(slot, context, outcome, asked=False))
 
 

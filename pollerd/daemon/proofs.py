@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from pollerd.daemon.stages import Candidate, Found, ProofResult, ProofStatus
 from pollerd.model import Baseline, Detection, OutcomeKind, SelectionDetection, SelectionState
 from pollerd.storage.values import SiteContext
+from pollerd.texts import N_, _
 
 MAX_BYTES = 64 * 1024 * 1024
 _OVERHEAD_BYTES = 2_048
@@ -125,7 +126,7 @@ def _base(state: SelectionState | None, part: SelectionDetection) -> Baseline:
 _FAILURES_MOST = 2
 """Number of polls that may fail before the change is recorded without proof."""
 _NO_POLL_SOON = frozenset({OutcomeKind.GONE, OutcomeKind.DENIED, OutcomeKind.BLOCKED_ADDRESS})
-UNPROVEN_BY_FAILURE = "unproven: its second poll failed"
+UNPROVEN_BY_FAILURE = N_("unproven: its second poll failed")
 _WEIGHT = (ProofResult.REVERTED, ProofResult.NOISE, ProofResult.CHANGE, ProofResult.UNPROVEN)
 
 
@@ -153,7 +154,9 @@ def held(result: Found, before: Candidate | None, *, counts: bool) -> Found:
         undecided=0 if before is None else before.undecided + counts,
         failures=0 if before is None else before.failures,
     )
-    detection = Detection(OutcomeKind.PROVING, result.context.baseline, detail="differs; a second poll will prove it")
+    detection = Detection(
+        OutcomeKind.PROVING, result.context.baseline, detail=_("differs; a second poll will prove it")
+    )
     return replace(result, detection=detection, proof=ProofStatus(waiting=waiting))
 
 
@@ -163,7 +166,7 @@ def failed(result: Found, candidate: Candidate) -> Found:
     if failures < _FAILURES_MOST and kind_of(result) not in _NO_POLL_SOON:
         return replace(result, proof=ProofStatus(waiting=replace(candidate, failures=failures)))
     status = ProofStatus(
-        result=ProofResult.UNPROVEN, unproven=UNPROVEN_BY_FAILURE, recorded=replace(candidate.result, proof=None)
+        result=ProofResult.UNPROVEN, unproven=_(UNPROVEN_BY_FAILURE), recorded=replace(candidate.result, proof=None)
     )
     return replace(result, proof=status)
 

@@ -29,6 +29,7 @@ from pollerd.detection.noise.mask import KnownBy
 from pollerd.model import Baseline, Detection, Media, OutcomeKind
 from pollerd.scheduling.min_yield import NoiseCap
 from pollerd.telemetry import Instruments
+from pollerd.texts import N_, _
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -146,11 +147,11 @@ _UNDECIDED_MOST = 1
 """Number of second polls that may decide nothing."""
 _AWAITED_MOST = 3
 """The same after a change that a source dated: it may say yet that there was another."""
-_LATE = "unproven: its second poll came too late"
-_REGULAR = "unproven: it differed again at its next regular poll, and a POST is not sent for a proof"
-_DIFFERED = "unproven: it differed again at the second poll"
-_DATED = "unproven: it differed again at the second poll, and a signal source says that it changed again"
-_ALWAYS = "unproven: it differs at every poll"
+_LATE = N_("unproven: its second poll came too late")
+_REGULAR = N_("unproven: it differed again at its next regular poll, and a POST is not sent for a proof")
+_DIFFERED = N_("unproven: it differed again at the second poll")
+_DATED = N_("unproven: it differed again at the second poll, and a signal source says that it changed again")
+_ALWAYS = N_("unproven: it differs at every poll")
 
 
 class Prover:
@@ -208,7 +209,7 @@ class Prover:
         for name, observed in current.items():
             if observed.changed and name not in settled:
                 if name in first and posts(result):  # another poll would come as late
-                    out[name] = Ruling(observed.after, unproven=_REGULAR, result=ProofResult.UNPROVEN)
+                    out[name] = Ruling(observed.after, unproven=_(_REGULAR), result=ProofResult.UNPROVEN)
                     continue
                 ruling = await self._alone(result, observed, before.get(name), candidate)
                 if ruling is None:
@@ -220,7 +221,7 @@ class Prover:
             differ = second.changed and not pair[0].equals(second)
             if candidate is not None and differ and _dated_again(result, candidate):
                 after = replace(second.after, proven=True)
-                out[name] = Ruling(after, unproven=_DATED, result=ProofResult.UNPROVEN)
+                out[name] = Ruling(after, unproven=_(_DATED), result=ProofResult.UNPROVEN)
                 continue
             ruling = await self._together(result, pair, before.get(name), prompt=prompt)
             if candidate is not None and candidate.undecided < _undecided_most(ruling, second, candidate):
@@ -236,12 +237,12 @@ class Prover:
         """Returns what becomes of a difference by itself; None: it has to be proven."""
         slot = result.slot
         if not await self._wants_proof(result, finding):
-            return Ruling(finding.after, unproven="" if finding.before.proven else _ALWAYS)
+            return Ruling(finding.after, unproven="" if finding.before.proven else _(_ALWAYS))
         if candidate is None:
             return await self._recognised(result, finding, before)
         had_its_turn = posts(result) or self._scheduler.sites.proofs.had_its_turn(slot)
         if candidate.undecided >= _UNDECIDED_MOST and had_its_turn:
-            return Ruling(finding.after, unproven=_LATE, result=ProofResult.UNPROVEN)
+            return Ruling(finding.after, unproven=_(_LATE), result=ProofResult.UNPROVEN)
         return None
 
     def _alternates(self, result: Found, after: Baseline) -> bool:
@@ -303,7 +304,7 @@ class Prover:
         contents = (first.content or b"", second.content or b"")
         verdict = await self.do(result, sum(map(len, contents)), work, *contents, second.after, before)
         if verdict is None:
-            return Ruling(second.after, quiet=not second.changed, unproven=_DIFFERED, result=ProofResult.UNPROVEN)
+            return Ruling(second.after, quiet=not second.changed, unproven=_(_DIFFERED), result=ProofResult.UNPROVEN)
         if reverted is not None and verdict.baseline.mask == second.before.mask:
             return reverted
         # A feed is nothing but its entries, which are edited in bursts: two edits are likelier than noise.
@@ -316,7 +317,7 @@ class Prover:
             return Ruling(baseline, quiet=True, same=verdict.same, result=ProofResult.NOISE, wide=wide)
         if verdict.same:
             return Ruling(baseline, same=True, result=ProofResult.CHANGE, wide=wide)
-        return Ruling(baseline, same=False, unproven=_DIFFERED, result=ProofResult.UNPROVEN, wide=wide)
+        return Ruling(baseline, same=False, unproven=_(_DIFFERED), result=ProofResult.UNPROVEN, wide=wide)
 
     async def do(self, result: Found, size: int, work: Callable[..., T], *arguments: object) -> T | None:
         """Runs the work, in a worker if it may take long; None if it raises: the page is untrusted."""

@@ -24,6 +24,7 @@ from pollerd.model import Outcome, OutcomeKind
 from pollerd.scheduling.hosts import HostTable, backoff_seconds, lengthened
 from pollerd.scheduling.robots import USER_AGENT_TOKEN, RobotsText, rules_allow, rules_delay
 from pollerd.storage.values import StoredRobots
+from pollerd.texts import _
 from pollerd.urls import host_of, robots_url
 
 # Reservations of the hosts that a redirected request visits, with the same spacing as polls.
@@ -252,5 +253,5 @@ def _outcome(response: RobotsResponse, started_at: float) -> Outcome:
         response.duration,
         response.status,
         retry_after=response.retry_after,
-        detail=f"robots.txt: {response.detail}",
+        detail=_("robots.txt: {detail}", detail=response.detail),
     )

@@ -28,6 +28,7 @@ from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
 from pollerd.site_settings import NUMERIC_SETTINGS, SiteSpec, Windows
 from pollerd.storage.values import SettingsColumns, SiteContext
+from pollerd.texts import _
 
 # Commands that changed the active allocator, queued for its followers.
 
@@ -79,7 +80,10 @@ def by_render(error: InvalidValueError, spec: SiteSpec) -> InvalidValueError:
     """Returns the refusal of a site's cost; of a rendered one it names `render`, which is what costs."""
     if error.field != "cost" or not spec.render:
         return error
-    return refusal("render", f"a rendered poll costs {spec.cost or 0:g}, and cost must be {error.allowed}")
+    return refusal(
+        "render",
+        _("a rendered poll costs {cost:g}, and cost must be {allowed}", cost=spec.cost or 0, allowed=error.allowed),
+    )
 
 
 def weight_and_cost(spec: SiteSpec) -> tuple[float, float]:
@@ -203,11 +207,11 @@ class SchedulerState:
 
         Raises InvalidValueError for states that are not of this allocator.
         """
-        slots = self.sites.slots_of(np.array([site_id for site_id, _ in states], np.int64))
+        slots = self.sites.slots_of(np.array([site_id for site_id, _ignored in states], np.int64))
         known = np.flatnonzero(slots >= 0)
         widths = {len(states[i][1]) for i in known.tolist()}
         if len(widths) > 1:
-            raise InvalidValueError("states", "of one width", sorted(widths))
+            raise InvalidValueError("states", _("of one width"), sorted(widths))
         if widths:
             flat = np.frombuffer(b"".join(states[i][1] for i in known.tolist()), np.uint8)
             rows = flat.reshape(len(known), widths.pop())
@@ -286,9 +290,12 @@ class SchedulerState:
         if most is None:
             return {}
         fresh = [i for i, spec in enumerate(specs) if spec.url not in known]
-        room, allowed = max(most - len(self.sites), 0), f"at most {most} while {self.allocator_name} allocates"
+        room, allowed = (
+            max(most - len(self.sites), 0),
+            _("at most {most} while {allocator_name} allocates", most=most, allocator_name=self.allocator_name),
+        )
         return {
-            i: InvalidValueError("number of sites", allowed, len(self.sites) + place)
+            i: InvalidValueError(_("number of sites"), allowed, len(self.sites) + place)
             for place, i in enumerate(fresh[room:], start=room + 1)
         }
 

@@ -11,6 +11,7 @@ from pollerd.allocation.registered import DEFAULT_DEADLINE_S, NAMES, OBJECTIVES
 from pollerd.errors import InvalidValueError, unknown_name
 from pollerd.ranges import BUDGET, LIVE_LOOP
 from pollerd.site_settings import SITE
+from pollerd.texts import N_, _
 
 ALLOCATION_SETTINGS = ("allocator", "objective", "deadline", "budget")
 """Settings that are kept in the database once they were set over REST, and that all nodes share."""
@@ -60,13 +61,13 @@ class DaemonSettings:
     def __post_init__(self) -> None:
         check_budget(self.budget)
         if self.allocator not in NAMES:
-            raise unknown_name("allocator", "policy", self.allocator, NAMES, "known: " + ", ".join(NAMES))
+            raise unknown_name("allocator", N_("policy"), self.allocator, NAMES, "known: " + ", ".join(NAMES))
         if self.objective not in OBJECTIVES:
-            raise unknown_name("objective", "goal", self.objective, OBJECTIVES, "known: " + ", ".join(OBJECTIVES))
+            raise unknown_name("objective", N_("goal"), self.objective, OBJECTIVES, "known: " + ", ".join(OBJECTIVES))
         SITE["deadline"].check(self.deadline)
         if not set(self.shadows) <= set(NAMES):
             unknown = next(name for name in self.shadows if name not in NAMES)
-            raise unknown_name("shadow", "policy", unknown, NAMES, "known: " + ", ".join(NAMES))
+            raise unknown_name("shadow", N_("policy"), unknown, NAMES, "known: " + ", ".join(NAMES))
         for name, allowed in LIVE_LOOP.items():
             allowed.check(getattr(self, name))
 
@@ -100,7 +101,7 @@ class SignalSettings:
         except ValueError:
             fits = False
         if not fits or not self.callback_url.isascii() or len(self.callback_url) > _LONGEST:
-            allowed = "an http or https URL without credentials and query, in ASCII"
+            allowed = _("an http or https URL without credentials and query, in ASCII")
             raise InvalidValueError("callback_url", allowed, self.callback_url[:200])
 
     def callback(self, end: str) -> str:

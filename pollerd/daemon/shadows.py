@@ -31,6 +31,7 @@ from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.scheduling.sites import SiteTable
 from pollerd.storage.history import HistoryStore
 from pollerd.storage.values import PollColumns
+from pollerd.texts import _
 
 # Replay of stored polls to an allocator.
 
@@ -195,7 +196,11 @@ class Shadows:
         """
         known = registry.names()
         if len(set(names)) < len(names) or len(names) > MAX_SHADOWS or not set(names) <= set(known) - {in_charge}:
-            allowed = f"at most {MAX_SHADOWS} different ones of {', '.join(known)}, without the one in charge"
+            allowed = _(
+                "at most {max_shadows} different ones of {known}, without the one in charge",
+                max_shadows=MAX_SHADOWS,
+                known=", ".join(known),
+            )
             raise InvalidValueError("shadows", allowed, list(names))
         return [self.admitted(name, objective, deadline) for name in names]
 
@@ -265,7 +270,7 @@ class Shadows:
     def _drop_overflowed(self) -> None:
         for shadow in self._shadows:
             if shadow.commands.overflowed and shadow.reason is None:
-                self._drop(shadow, "it does not keep pace")
+                self._drop(shadow, _("it does not keep pace"))
 
     def _drop(self, shadow: ShadowAllocator, reason: str, error: BaseException | None = None) -> None:
         shadow.reason = reason

@@ -12,7 +12,6 @@ from pollerd.daemon.signals import SignalSources, SourceNews
 from pollerd.errors import DuplicateError, InvalidValueError, TooManyError
 from pollerd.limits import REPORT_COST, LeakyBuckets
 from pollerd.lists.sitemaps import newer
-from pollerd.quantities import counted
 from pollerd.storage.signals import (
     ListedDate,
     ListedSignalSource,
@@ -21,6 +20,7 @@ from pollerd.storage.signals import (
     SignalSourceSpec,
     SignalStore,
 )
+from pollerd.texts import _, n_
 
 # Signal sources that a list or an export names.
 
@@ -128,7 +128,7 @@ class SignalControl:
         source = await self._store.get(source_id)
         if source.origin is SignalOrigin.FILE:
             raise InvalidValueError(
-                "source_id", "of one that the list does not name: it says which there are", source_id
+                "source_id", _("of one that the list does not name: it says which there are"), source_id
             )
         await self.remove(source_id)
 
@@ -173,7 +173,7 @@ class SignalControl:
             source_id = await self._store.named(name)
         except InvalidValueError:
             if len(self._sources) >= MAX_ADDED:
-                raise TooManyError("signal sources", 3_600.0) from None
+                raise TooManyError(_("signal sources"), 3_600.0) from None
             try:
                 source_id = (await self.add(SignalSourceSpec("push", name=name, hosts="any"))).id
             except DuplicateError as error:  # another node, or call, was faster
@@ -194,7 +194,9 @@ class SignalControl:
         now = self._clock()
         listed = [ListedDate(url, date) for url, date in newest.items()]
         news, joined = await self._store.reported(source_id, listed, now)
-        await self._store.end_read(source_id, now, signals=len(news), detail=counted(len(news), "signal"))
+        await self._store.end_read(
+            source_id, now, signals=len(news), detail=n_("{count} signal", "{count} signals", len(news))
+        )
         self._instruments.signals["push"].inc(len(news))
         await self._sources.take([SourceNews(source_id, now, tuple(news), tuple(joined))])
         return len(news), len(reports) - len(news)

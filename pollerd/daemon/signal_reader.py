@@ -22,10 +22,10 @@ from pollerd.daemon.workers import LIST_SECONDS, Effort
 from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError, NotFoundError
 from pollerd.lists.sitemaps import ListedChanges, read_changes
 from pollerd.model import Outcome, OutcomeKind
-from pollerd.quantities import counted
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.signals import ListedDate, SignalOrigin, SignalSource, SignalSourceSpec, SignalStore, StoredSignal
 from pollerd.storage.values import AddResult
+from pollerd.texts import _, n_
 from pollerd.urls import host_of
 
 # Documents of signal sources: their signals are stored, and kept until they are passed on.
@@ -99,7 +99,7 @@ class DocumentSignals:
         changes = await self._changes(source, document, report)
         if changes is None:
             self._instruments.signal_reads["failed"].inc()
-            reason = f"it is no {source.spec.kind}, or lists nothing"
+            reason = _("it is no {kind}, or lists nothing", kind=source.spec.kind)
             self._log.warning("signals_unreadable", source_id=source.id, url=source.url, reason=reason)
             return None
         reading = _Reading()
@@ -161,10 +161,17 @@ class DocumentSignals:
 def in_words(changes: ListedChanges, signals: int) -> str:
     """Returns what a document said, as one line for users."""
     counts = (
-        (changes.foreign, "skipped: of another host"),
-        (changes.unusable, "skipped: not a usable URL"),
+        (changes.foreign, _("skipped: of another host")),
+        (changes.unusable, _("skipped: not a usable URL")),
     )
-    parts = [f"{counted(signals, 'signal')} of {len(changes.pages):,} URLs"]
+    parts = [
+        n_(
+            "{count} signal of {count_2:,} URLs",
+            "{count} signals of {count_2:,} URLs",
+            signals,
+            count_2=len(changes.pages),
+        )
+    ]
     return "; ".join([*parts, *(f"{number:,} {what}" for number, what in counts if number)])
 
 
@@ -352,7 +359,7 @@ class IndexChildren:
         """Adds a sitemap's site, if it is none, and makes it a signal source."""
         result = await self._add_sites([SiteSpec(url)])
         made_site = bool(result.added)
-        site_id = next((site_id for site_id, *_ in (*result.added, *result.existing)), None)
+        site_id = next((site_id for site_id, *_ignored in (*result.added, *result.existing)), None)
         if site_id is None:  # a user deleted it, or the allocator cannot hold it
             return False
         spec = SignalSourceSpec("sitemap", site_id, hosts=index.spec.hosts)

@@ -24,11 +24,11 @@ from pollerd.fetching.request import Request
 from pollerd.lists.readings import FIRST_SECONDS, MAX_SECONDS, ListedDifference, difference, doubt, next_interval
 from pollerd.lists.sitemaps import MAX_BYTES, ListedDocument, read_listing, robots_sitemaps, same_host
 from pollerd.model import Outcome, OutcomeKind, Validators
-from pollerd.quantities import counted
 from pollerd.scheduling.hosts import backoff_seconds, lengthened
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.sources import Member, ReadDocument, Source, SourceRead, SourceStore
 from pollerd.storage.values import SiteContext
+from pollerd.texts import _, n_
 from pollerd.urls import host_of, origin_of, robots_url
 
 # Documents of sources, fetched.
@@ -133,14 +133,14 @@ class SourceWalk:
             self._note_unchanged(before, depth)
             return True
         if outcome.kind is not OutcomeKind.BODY or outcome.body is None:
-            return self._failed(url, outcome.detail or f"the answer is {outcome.kind.value}", outcome)
+            return self._failed(url, outcome.detail or _("the answer is {kind}", kind=outcome.kind.value), outcome)
         base = outcome.redirects[-1].url if outcome.redirects else url
         try:
             listing = await self._read(outcome, base)
         except TooHeavyError as error:
             return self._failed(url, str(error), outcome)
         if listing is None:
-            return self._failed(url, f"is no {self._spec.kind}, or lists nothing", outcome)
+            return self._failed(url, _("is no {kind}, or lists nothing", kind=self._spec.kind), outcome)
         await self._note(url, base, outcome, listing, depth)
         return True
 
@@ -166,7 +166,7 @@ class SourceWalk:
     async def _note(self, url: str, base: str, outcome: Outcome, listing: ListedDocument, depth: int) -> None:
         reading = self._reading
         if not listing.complete:
-            reading.doubtful(f"{url}: it is cut off, damaged, or longer than a list may be")
+            reading.doubtful(_("{url}: it is cut off, damaged, or longer than a list may be", url=url))
         pages = await self._of_allowed_hosts(listing.pages, (self._spec.url, url, base))
         sitemaps = await self._of_allowed_hosts(listing.sitemaps, (self._spec.url, url, base))
         reading.foreign += len(listing.pages) - len(pages) + len(listing.sitemaps) - len(sitemaps)
@@ -180,11 +180,11 @@ class SourceWalk:
     def _follow(self, sitemaps: Sequence[str], depth: int) -> None:
         fresh = [url for url in sitemaps if url not in self._named]
         if fresh and depth >= DEEPEST:
-            self._reading.doubtful(f"its sitemaps are nested more than {DEEPEST} deep")
+            self._reading.doubtful(_("its sitemaps are nested more than {deepest} deep", deepest=DEEPEST))
             return
         room = MAX_DOCUMENTS - len(self._named)
         if len(fresh) > room:
-            self._reading.doubtful(f"it has more than {MAX_DOCUMENTS:,} sitemaps")
+            self._reading.doubtful(_("it has more than {max_documents:,} sitemaps", max_documents=MAX_DOCUMENTS))
         for url in fresh[:room]:
             self._named.add(url)
             self._waiting.append((url, depth + 1))
@@ -206,7 +206,9 @@ class SourceWalk:
             self._allows[origin] = None if text is None else not set(own).isdisjoint(named)
         allowed = self._allows.get(origin)
         if allowed is None and origin in self._allows:
-            self._reading.doubtful(f"robots.txt of {origin} cannot be read, which says whether its pages belong here")
+            self._reading.doubtful(
+                _("robots.txt of {origin} cannot be read, which says whether its pages belong here", origin=origin)
+            )
         return allowed is True
 
 
@@ -261,16 +263,18 @@ class Applied:
         """Returns one line for users."""
         counts = (
             (self.joined, "joined"),
-            (self.existing, "there before"),
+            (self.existing, _("there before")),
             (self.vanished, "vanished"),
             (self.paused, "paused"),
             (self.returned, "returned"),
-            (self.deleted, "skipped: deleted by a user"),
-            (self.over_limit, "skipped: over the limit"),
+            (self.deleted, _("skipped: deleted by a user")),
+            (self.over_limit, _("skipped: over the limit")),
             (self.refused, f"refused: {self.reason}"),
         )
         clauses = [f"{number:,} {what}" for number, what in counts if number]
-        return "; ".join([*([f"no page is taken as vanished: {self.doubt}"] if self.doubt else []), *clauses])
+        return "; ".join(
+            [*([_("no page is taken as vanished: {doubt}", doubt=self.doubt)] if self.doubt else []), *clauses]
+        )
 
 
 class SourceMembership:
@@ -353,9 +357,11 @@ def left_out_in_words(reading: SourceReading) -> str:
     """Returns what of a reading cannot be used, in words; empty: all can."""
     clauses = []
     if reading.unusable:
-        clauses.append(f"{counted(reading.unusable, 'URL')} cannot be used")
+        clauses.append(n_("{count} URL cannot be used", "{count} URLs cannot be used", reading.unusable))
     if reading.foreign:
-        clauses.append(f"{counted(reading.foreign, 'page')} of other hosts skipped")
+        clauses.append(
+            n_("{count} page of other hosts skipped", "{count} pages of other hosts skipped", reading.foreign)
+        )
     return "; ".join(clauses)
 
 
@@ -427,7 +433,7 @@ class SourceReadings:
             # Lists are untrusted: one that breaks a parser affects only its own source.
             self._log.error("source_set_aside", source_id=source.id, url=source.spec.url, exc_info=error)
             self._instruments.site_faults.inc()
-            reading = SourceReading(trouble=f"internal error: {type(error).__name__}", failed=True)
+            reading = SourceReading(trouble=_("internal error: {name}", name=type(error).__name__), failed=True)
             return _Ended(Applied(doubt=reading.trouble), reading)
 
     def _end_of(self, source: Source, ended: _Ended) -> SourceRead:

@@ -23,6 +23,7 @@ from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.storage.nodes import ClusterStore
 from pollerd.storage.store import Store
 from pollerd.storage.values import AllocationRow, RunInfo
+from pollerd.texts import _
 
 _SITES_AT_A_TIME = 16_384
 _ALL_POLLS = 1_000_000
@@ -51,7 +52,9 @@ async def restore(
         async for rows, faults in store.sites.schedule.all():
             loader.add_sites(rows, faults)
     except InvalidValueError as error:
-        raise ConfigError(f"allocator {settings.allocator} cannot hold the stored sites: {error}") from error
+        raise ConfigError(
+            _("allocator {allocator} cannot hold the stored sites: {error}", allocator=settings.allocator, error=error)
+        ) from error
     loader.set_right(now)
     scheduler.sites.timetable.turn(now)
     scheduler.budget_fit.fit()
@@ -104,7 +107,9 @@ def check_weights(name: str, allocator: Allocator) -> None:
     try:
         allocator.admit(np.empty(0, np.int64), np.array([0.25, 0.5]), np.ones(2))
     except InvalidValueError as error:
-        raise ConfigError(f"allocator {name} cannot weigh sites by their relevance to a topic: {error}") from error
+        raise ConfigError(
+            _("allocator {name} cannot weigh sites by their relevance to a topic: {error}", name=name, error=error)
+        ) from error
 
 
 async def _restore_learned(

@@ -69,6 +69,17 @@ class NoiseView:
 
 
 @dataclass(frozen=True, slots=True)
+class ComingChangesView:
+    """How many times a page will change in the coming 30 days, as far as its rate is known and by how rates drift."""
+
+    __pydantic_config__ = SHOWN
+    low: int
+    median: int
+    high: int
+    """With a probability of 90 % the number is from `low` to `high`."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExplanationView:
     """Why a site is polled as it is. Durations in seconds."""
 
@@ -79,6 +90,7 @@ class ExplanationView:
     rate_per_day: float | None
     rate_low_per_day: float | None
     rate_high_per_day: float | None
+    """The rate up to now: it does not hold for the time to come, see `next_30_days`."""
     elapsed: float | None
     change_probability: float | None
     urgency: float | None
@@ -99,7 +111,7 @@ class ExplanationView:
     capped_to_uniform: bool
     failures: int
     notes: dict[str, str]
-    """Further notes of the allocator on the site, in words: prior_source, profile, spell, drift."""
+    """Further notes of the allocator on the site, in words: prior_source, profile, drift."""
     host: str
     """name:port"""
     host_override: HostOverride | None
@@ -117,6 +129,8 @@ class ExplanationView:
     """The same, one by one, with those that are shown again."""
     feed: FeedView | None = None
     """What it shows, if it is a feed."""
+    next_30_days: ComingChangesView | None = None
+    """None: after fewer than five polls, or the policy estimates no rates."""
 
 
 RobotsState = Literal["unknown", "found", "absent", "unreachable"]

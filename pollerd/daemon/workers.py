@@ -34,6 +34,7 @@ import structlog
 
 from pollerd import texts
 from pollerd.errors import TooHeavyError
+from pollerd.texts import _
 
 # Turns of hosts: the one that has used the workers least goes first.
 
@@ -98,11 +99,11 @@ class FairTurns:
 
     def _start_next(self) -> None:
         while self._free and self._waiting:
-            _, _, number, host = heappop(self._queue)
+            _running, _start, number, host = heappop(self._queue)
             if self._numbers.get(host) != number:
                 continue
             turns = self._waiting[host]
-            _, turn = turns.popleft()
+            _expected, turn = turns.popleft()
             if not turns:
                 del self._waiting[host], self._numbers[host]
             if turn.done():  # it was called off
@@ -205,9 +206,11 @@ class WorkerPool:
                 return await self._once(work, arguments, effort)
             return await self._once(work, arguments, effort)
         except _EndedError as error:
-            raise TooHeavyError("its process ended twice: it was short of memory, or a parser crashed") from error
+            raise TooHeavyError(_("its process ended twice: it was short of memory, or a parser crashed")) from error
         except MemoryError as error:
-            raise TooHeavyError(f"it takes more than {self._memory // 1024**2} MiB of memory") from error
+            raise TooHeavyError(
+                _("it takes more than {memory} MiB of memory", memory=self._memory // 1024**2)
+            ) from error
         finally:
             self._turns.give_back(effort.host, effort.seconds - before)
 
@@ -250,7 +253,7 @@ class WorkerPool:
                     self._log.warning(
                         "worker_ended", pool=self._name, reason=f"{spent:.1f} s of CPU time in {wall:.1f} s"
                     )
-                    raise TooHeavyError(f"it takes more than {patience:g} s of CPU time")
+                    raise TooHeavyError(_("it takes more than {patience:g} s of CPU time", patience=patience))
         finally:
             effort.seconds += spent
 
@@ -318,7 +321,7 @@ class _Process:
             size = int.from_bytes(await reader.readexactly(_HEAD_BYTES))
             returned, value = pickle.loads(await reader.readexactly(size))
         except (asyncio.IncompleteReadError, OSError) as error:
-            raise _EndedError("a worker process ended in the middle of its work") from error
+            raise _EndedError(_("a worker process ended in the middle of its work")) from error
         if not returned:
             raise value
         result: T = value

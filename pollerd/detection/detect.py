@@ -15,6 +15,7 @@ from pollerd.detection.normalise import Normalised, normalise
 from pollerd.detection.pdf import is_pdf
 from pollerd.errors import InvalidValueError
 from pollerd.model import READER, READERS, Baseline, Detection, Evidence, Media, Outcome, OutcomeKind
+from pollerd.texts import _
 
 HEAVY_BYTES = 64 * 1024
 HEAVY_FEED_BYTES = 8 * 1024
@@ -67,15 +68,15 @@ def detect(outcome: Outcome, baseline: Baseline, elapsed: float | None) -> Detec
     present one makes of the same answer. What changed stays with the earlier one: its difference shows the change only.
     """
     if outcome.kind not in (OutcomeKind.BODY, OutcomeKind.NOT_MODIFIED):
-        raise InvalidValueError("outcome.kind", "body or not_modified", outcome.kind.value)
+        raise InvalidValueError("outcome.kind", _("body or not_modified"), outcome.kind.value)
     if elapsed is not None and not 0.0 <= elapsed < math.inf:
-        raise InvalidValueError("elapsed", "a finite number of seconds, at least 0, or None", elapsed)
+        raise InvalidValueError("elapsed", _("a finite number of seconds, at least 0, or None"), elapsed)
     if outcome.body is None:
         return Detection(OutcomeKind.NOT_MODIFIED, _nothing_new(baseline), _unchanged(elapsed))
     raw = xxhash.xxh3_128_digest(outcome.body)
     if baseline.fingerprint is None:
         normalised = normalise(outcome.body, outcome.content_type)
-        fingerprint, _ = under_mask(normalised.content, baseline.mask)
+        fingerprint, _ignored = under_mask(normalised.content, baseline.mask)
         return _first(outcome, _seen(outcome, baseline, normalised, (fingerprint, raw)), normalised)
     if baseline.reader == READER:
         return _compared(outcome, baseline, raw, elapsed)
@@ -166,7 +167,7 @@ def _seen(
 
 
 def _same(outcome: Outcome, seen: Baseline, elapsed: float | None) -> Detection:
-    after, _ = last_modified.update_trust(_nothing_new(seen), outcome, changed=False, elapsed=elapsed)
+    after, _ignored = last_modified.update_trust(_nothing_new(seen), outcome, changed=False, elapsed=elapsed)
     return Detection(OutcomeKind.UNCHANGED, after, _unchanged(elapsed))
 
 
@@ -176,7 +177,7 @@ def _first(outcome: Outcome, seen: Baseline, normalised: Normalised) -> Detectio
     An entry dated months ago (wrong dates, or edited entries) would imply no change for months, and the site would not
     be polled for as long. How many items a feed published in which time is evidence for who counts items.
     """
-    after, _ = last_modified.update_trust(seen, outcome, changed=False, elapsed=None)
+    after, _ignored = last_modified.update_trust(seen, outcome, changed=False, elapsed=None)
     evidence = of_first_poll(normalised.entries, outcome) if normalised.media is Media.FEED else None
     return Detection(OutcomeKind.FIRST, after, evidence, normalised.content)
 

@@ -9,6 +9,7 @@ import re
 
 from pollerd.detection.media import parsed
 from pollerd.model import Media
+from pollerd.texts import _
 
 _NAMES = {
     Media.HTML: "a page",
@@ -69,15 +70,15 @@ def doubt_of(before: bytes | None, media_before: Media | None, after: bytes, med
     """
     if media_before is not None and media is not media_before:
         if not after:
-            return "it answered with nothing"
-        return f"it answered with {_NAMES[media]} instead of {_NAMES[media_before]}"
+            return _("it answered with nothing")
+        return _("it answered with {names} instead of {names_2}", names=_NAMES[media], names_2=_NAMES[media_before])
     if not whole or before is None:
         return ""
     if not after:
-        return "it answered with nothing" if before else ""
+        return _("it answered with nothing") if before else ""
     match media:
         case Media.FEED:
-            return "its feed has no entries" if _entries(before) and not _entries(after) else ""
+            return _("its feed has no entries") if _entries(before) and not _entries(after) else ""
         case Media.JSON:
             return _doubt_of_json(before, after)
         case Media.HTML | Media.TEXT:
@@ -97,7 +98,7 @@ def _doubt_of_json(before: bytes, after: bytes) -> str:
     if not isinstance(new, dict) or not new or not {str(key).lower() for key in new} <= _OF_ERRORS:
         return ""
     known = old.keys() if isinstance(old, dict) else ()
-    return "" if any(key in known for key in new) else "it answered with an error instead of its data"
+    return "" if any(key in known for key in new) else _("it answered with an error instead of its data")
 
 
 def _doubt_of_text(before: bytes, after: bytes) -> str:
@@ -109,10 +110,10 @@ def _doubt_of_text(before: bytes, after: bytes) -> str:
     text = after.decode("utf-8", "replace")
     notice = _NOTICE.search(text)
     if notice is not None and (new or title not in old):
-        return f"it answered with a notice instead of the page ({_line(text, notice.start())})"
+        return _("it answered with a notice instead of the page ({line})", line=_line(text, notice.start()))
     if title in old or len(old) < _FEWEST_OF_ANY or 2 * (len(new) + 1) > len(old):
         return ""
-    return f"it answered with another page ({_line(text, 0)})"
+    return _("it answered with another page ({line})", line=_line(text, 0))
 
 
 def _line(text: str, at: int) -> str:

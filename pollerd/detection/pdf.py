@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from pollerd.errors import SelectionLimitError
+from pollerd.texts import _
 
 PAGES_MAX = 2_000
 CHARACTERS_MAX = 20_000_000
@@ -27,12 +28,12 @@ def pdf_text(body: bytes, password: str | None = None) -> bytes:
         document = pypdfium2.PdfDocument(body, password=password)
     except pypdfium2.PdfiumError as error:
         if getattr(error, "err_code", None) == pypdfium2.raw.FPDF_ERR_PASSWORD:
-            which = "a pdf_password" if password is None else "another pdf_password"
-            raise ValueError(f"the PDF document is encrypted, and needs {which}") from None
-        raise ValueError(f"not a PDF document that can be read: {error}") from error
+            which = _("a pdf_password") if password is None else _("another pdf_password")
+            raise ValueError(_("the PDF document is encrypted, and needs {which}", which=which)) from None
+        raise ValueError(_("not a PDF document that can be read: {error}", error=error)) from error
     try:
         if len(document) > PAGES_MAX:
-            raise SelectionLimitError("page", "pages of PDF", PAGES_MAX)
+            raise SelectionLimitError("page", _("pages of PDF"), PAGES_MAX)
         return _texts(document)
     finally:
         document.close()
@@ -45,7 +46,7 @@ def _texts(document: object) -> bytes:
         text = _BREAKS.sub("\n", page.get_textpage().get_text_range())
         size += len(text)
         if size > CHARACTERS_MAX:
-            raise SelectionLimitError("page", "characters of PDF", CHARACTERS_MAX)
+            raise SelectionLimitError("page", _("characters of PDF"), CHARACTERS_MAX)
         lines += [line.strip() for line in text.split("\n")]
         page.close()
     return "\n".join(filter(None, lines)).encode("utf-8", "replace")

@@ -14,7 +14,7 @@ from pollerd.detection.media import parsed
 from pollerd.detection.noise.learning import without_noise
 from pollerd.detection.noise.templates import MARK, MARK_END
 from pollerd.model import Media
-from pollerd.quantities import counted
+from pollerd.texts import _, n_
 
 
 def common_affix_length(a: AnyStr, b: AnyStr, end: Literal[1, -1]) -> int:
@@ -50,11 +50,11 @@ def summarise(
     which distinguish displaced feed entries from removed ones. Raises InvalidValueError for an invalid mask.
     """
     if before is not None and is_large(before, after, media):
-        return f"large: {len(before):,} → {len(after):,} bytes"
+        return _("large: {count:,} → {count_2:,} bytes", count=len(before), count_2=len(after))
     if mask and before is not None:
         before, after = (noise_named(without_noise(content, mask)) for content in (before, after))
     if before is None:
-        line = f"now {len(after):,} bytes"
+        line = _("now {count:,} bytes", count=len(after))
     elif media is Media.BINARY:
         line = f"{len(before):,} → {len(after):,} bytes"
     elif media is Media.FEED:
@@ -80,7 +80,7 @@ def _lines(before: bytes, after: bytes) -> str:
     old, new = (part.splitlines() for part in differing_part(before, after))
     added, removed = ([*filter(None, map(_text_of, lines))] for lines in _only(old, new))
     if not added and not removed:
-        return "no line changed" if before == after else "only blank lines, or the order of lines, changed"
+        return _("no line changed") if before == after else _("only blank lines, or the order of lines, changed")
     if len(added) == len(removed):
         pairs = [*zip(removed, added, strict=True)]
         # What a thing costs is what most people look for.
@@ -100,7 +100,9 @@ def _text_of(line: bytes) -> str:
 
 
 def _more(count: int, *, at_least: bool = False) -> str:
-    return "" if count < 1 else f" ({'at least ' if at_least else ''}{count:,} more)"
+    return (
+        "" if count < 1 else _(" ({at_least}{count:,} more)", at_least=_("at least ") if at_least else "", count=count)
+    )
 
 
 # A line that was replaced: what stayed in front of it names it, and only what differs is shown.
@@ -124,8 +126,8 @@ def replaced(old: str, new: str) -> str:
     tail = _common(before[head:][::-1], after[head:][::-1])
     if before == after:
         return new
-    head -= sum(1 for _ in takewhile(_UNIT.fullmatch, before[:head][::-1]))
-    tail -= sum(1 for _ in takewhile(_UNIT.fullmatch, before[len(before) - tail :]))
+    head -= sum(1 for _ignored in takewhile(_UNIT.fullmatch, before[:head][::-1]))
+    tail -= sum(1 for _ignored in takewhile(_UNIT.fullmatch, before[len(before) - tail :]))
     gone, come = (" ".join(words[head : len(words) - tail]) for words in (before, after))
     label = " ".join(before[:head])
     label = label if len(label) <= _LABEL else "…" + label[-_LABEL:].partition(" ")[2]
@@ -138,7 +140,7 @@ def replaced(old: str, new: str) -> str:
 
 
 def _common(before: list[str], after: list[str]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+    return sum(1 for _ignored in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
 
 
 def _cut(text: str, other: str) -> str:
@@ -188,8 +190,8 @@ def _entries(before: bytes, after: bytes, order: tuple[bytes, bytes]) -> str:
     old, new = _by_id(before), _by_id(after)
     about, about_now = old.pop(ABOUT, None), new.pop(ABOUT, None)
     known = set(remembered(order[0]))
-    fresh = [title for key, (title, _) in new.items() if key not in old and key_of(key) not in known]
-    back = [title for key, (title, _) in new.items() if key not in old and key_of(key) in known]
+    fresh = [title for key, (title, _ignored) in new.items() if key not in old and key_of(key) not in known]
+    back = [title for key, (title, _ignored) in new.items() if key not in old and key_of(key) in known]
     edited = [title for key, (title, line) in new.items() if key in old and old[key][1] != line]
     missing = [key for key in old if key not in new]
     left = left_at_end(*order, set(map(key_of, old)), set(map(key_of, new)))
@@ -202,20 +204,20 @@ def _entries(before: bytes, after: bytes, order: tuple[bytes, bytes]) -> str:
     if back:
         parts.append(f"back: {_titles(back)}")
     if about_now is not None and about is not None and about != about_now:
-        parts.append(f"text of the feed: {about_now[0]}")
+        parts.append(_("text of the feed: {about_now}", about_now=about_now[0]))
     if gone:
         parts.append(f"{gone:,} gone")
     if missing and not parts:
-        parts.append(f"{counted(len(missing), 'old entry', 'old entries')} left at the end")
-    return ", ".join(parts) or "entries repeated"
+        parts.append(n_("{count} old entry left at the end", "{count} old entries left at the end", len(missing)))
+    return ", ".join(parts) or _("entries repeated")
 
 
 def _by_id(content: bytes) -> dict[bytes, tuple[str, bytes]]:
     by_id = {}
     for line in content.split(b"\n"):
         if line:
-            key, _, rest = line.partition(b"\t")
-            title, _, dated = rest.partition(b"\t")
+            key, _ignored, rest = line.partition(b"\t")
+            title, _ignored, dated = rest.partition(b"\t")
             by_id[key] = (_excerpt(title or dated.partition(b"\t")[2] or key), line)
     return by_id
 
@@ -233,7 +235,7 @@ def _keys(before: bytes, after: bytes) -> str:
         changed = list(islice(differing, _COUNTED + 1))
     except RecursionError:  # comparing values nested a thousand deep
         return ""
-    if not changed or not all(path for path, _, _ in changed):
+    if not changed or not all(path for path, _ignored, _ignored in changed):
         return ""
     more = max(len(changed) - _NAMED, 0)
     said = "; ".join(_of_key(*change) for change in changed[:_NAMED])

@@ -33,6 +33,7 @@ from pollerd.fetching.settings import FetchSettings, Proxy
 from pollerd.fetching.tls import Destination, ResumingContext, dialled, tls_of
 from pollerd.fetching.tolerant import OddHosts, parse_tolerantly, watch_parser
 from pollerd.model import OutcomeKind
+from pollerd.texts import _
 from pollerd.urls import host_of
 
 
@@ -293,7 +294,7 @@ class HttpClient:
         in_the_open = proxy is not None and parsed.scheme == "http"
         asked = url if in_the_open else url[url.index("/", url.index("://") + 3) :]  # with an empty query, too
         if _BREAK.search(asked):
-            raise ValueError(f"line break in the URL {url!r}")
+            raise ValueError(_("line break in the URL {url!r}", url=url))
         headers: dict[str, str] = {hdrs.HOST: parsed.host_port_subcomponent or ""}
         if in_the_open and proxy is not None and proxy.authorization is not None:
             headers[hdrs.PROXY_AUTHORIZATION] = proxy.authorization
@@ -369,7 +370,7 @@ def _lines(headers: Mapping[str, str]) -> str:
     lines = ""
     for name, value in headers.items():
         if _BREAK.search(name) or _BREAK.search(value):
-            raise ValueError(f"line break in the header {name!r}")
+            raise ValueError(_("line break in the header {name!r}", name=name))
         lines += f"{name}: {value}\r\n"
     return lines
 
@@ -406,7 +407,7 @@ async def read_beginning(response: Response, limit: int) -> bytes:
 
     Raises `RefusedError` if the connection breaks earlier, or the encoding is wrong.
     """
-    body, _ = await _read(response, limit)
+    body, _ignored = await _read(response, limit)
     body = await _decoded(body, _encoding(response), limit, partial=True)
     return await _without_unsaid_gzip(response, body, limit, partial=True)
 
@@ -476,4 +477,4 @@ async def _decoded(body: bytes, encoding: str, limit: int, partial: bool) -> byt
 
 
 def _too_large(limit: int) -> RefusedError:
-    return RefusedError(OutcomeKind.TOO_LARGE, f"body of more than {limit} bytes")
+    return RefusedError(OutcomeKind.TOO_LARGE, _("body of more than {limit} bytes", limit=limit))

@@ -11,6 +11,7 @@ from aiohttp.http import HttpProcessingError
 
 from pollerd.fetching.guard import DENIED_ERRNO
 from pollerd.model import OutcomeKind
+from pollerd.texts import _
 
 SITE_FAULTS = (aiohttp.ClientError, HttpProcessingError, OSError, UnicodeError, RuntimeError)
 """Exceptions of a request that are not our faults: timeouts are OSErrors, a label too long for IDNA raises UnicodeError
@@ -84,26 +85,26 @@ def _kind_of_lost(error: aiohttp.ClientOSError) -> OutcomeKind:
 def _detail_of(kind: OutcomeKind, error: BaseException) -> str:
     match error:
         case aiohttp.ConnectionTimeoutError():
-            return "no connection within the deadline"
+            return _("no connection within the deadline")
         case asyncio.TimeoutError():
-            return "no complete response within the deadline"
+            return _("no complete response within the deadline")
         case aiohttp.ClientConnectorCertificateError():
-            return f"certificate not accepted: {error.certificate_error}"
+            return _("certificate not accepted: {certificate_error}", certificate_error=error.certificate_error)
         case aiohttp.ClientConnectorError():
-            return error.strerror or str(error.os_error) or "connection failed"
+            return error.strerror or str(error.os_error) or _("connection failed")
         case aiohttp.ServerDisconnectedError():
-            return "the server closed the connection without a complete response"
+            return _("the server closed the connection without a complete response")
         case aiohttp.ClientHttpProxyError():
             return proxy_refusal(error.status)
         case aiohttp.ClientResponseError() | HttpProcessingError():
-            return f"not readable as HTTP: {error.message}"
+            return _("not readable as HTTP: {message}", message=error.message)
         case _:
             return str(error) or kind.value
 
 
 def proxy_refusal(status: int) -> str:
     """Returns the detail of a request that a proxy refused."""
-    return f"the proxy refuses: HTTP status {status}"
+    return _("the proxy refuses: HTTP status {status}", status=status)
 
 
 def one_line(text: str) -> str:

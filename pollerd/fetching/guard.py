@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Final, TypeAlias
@@ -21,6 +21,7 @@ from aiohttp import ThreadedResolver
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from pollerd.model import OutcomeKind
+from pollerd.texts import N_, _
 
 DENIED_ERRNO: Final = 70_001
 """Marks our refusal if several addresses of a name failed and only the common errno survives."""
@@ -28,7 +29,7 @@ DENIED_ERRNO: Final = 70_001
 _Network = IPv4Network | IPv6Network
 
 _METADATA: Final[dict[_Network, str]] = {
-    ip_network(address): "cloud metadata"
+    ip_network(address): N_("cloud metadata")
     for address in (
         "169.254.169.254",
         "169.254.170.2",
@@ -50,25 +51,25 @@ _PRIVATE: Final[dict[_Network, str]] = {
         "172.16.0.0/12": "private",
         "192.168.0.0/16": "private",
         "169.254.0.0/16": "link-local",
-        "100.64.0.0/10": "carrier-grade NAT",
+        "100.64.0.0/10": N_("carrier-grade NAT"),
         "198.18.0.0/15": "benchmarking",
         "::1/128": "loopback",
-        "fc00::/7": "unique local",
+        "fc00::/7": N_("unique local"),
         "fe80::/10": "link-local",
         "fec0::/10": "site-local",
     }.items()
 }
 """Private networks: opened by `allow_private`."""
-WITHOUT_FLAG: Final = ", not polled without --allow-private"
+WITHOUT_FLAG: Final = N_(", not polled without --allow-private")
 """Suffix of a refusal that the flag would lift."""
 
 _NEVER: Final[dict[_Network, str]] = {
     ip_network(network): reason
     for network, reason in {
         "0.0.0.0/8": "unspecified",
-        "192.0.0.0/24": "protocol assignments",
+        "192.0.0.0/24": N_("protocol assignments"),
         "192.0.2.0/24": "documentation",
-        "192.88.99.0/24": "6to4 relay",
+        "192.88.99.0/24": N_("6to4 relay"),
         "198.51.100.0/24": "documentation",
         "203.0.113.0/24": "documentation",
         "224.0.0.0/4": "multicast",
@@ -78,7 +79,7 @@ _NEVER: Final[dict[_Network, str]] = {
         "::/96": "IPv4-compatible",
         "ff00::/8": "multicast",
         "2001::/32": "Teredo",
-        "2001::/23": "protocol assignments",
+        "2001::/23": N_("protocol assignments"),
         "2001:db8::/32": "documentation",
         "3fff::/20": "documentation",
     }.items()
@@ -114,19 +115,24 @@ def denial(address: str, allow_private: bool = False) -> str | None:
     try:
         ip = ip_address(address.partition("%")[0])
     except ValueError:
-        return f"not an IP address: {address!r}"
+        return _("not an IP address: {address!r}", address=address)
     reason = _reason(ip, allow_private)
     if reason is None:
         return None
     may_be_opened = not allow_private and _reason(ip, True) is None
-    return f"{reason} address {ip}{WITHOUT_FLAG if may_be_opened else ''}"
+    return _(
+        "{reason} address {ip}{without_flag}",
+        reason=_(reason),
+        ip=ip,
+        without_flag=_(WITHOUT_FLAG) if may_be_opened else "",
+    )
 
 
 def _reason(ip: IPv4Address | IPv6Address, allow_private: bool) -> str | None:
     carried = _carried(ip)
     if carried is not None:
         inner = _reason(carried, allow_private)
-        return None if inner is None else f"{inner} ({carried}) in an IPv6"
+        return None if inner is None else _("{inner} ({carried}) in an IPv6", inner=inner, carried=carried)
     if reason := _listed(ip, _METADATA):
         return reason
     if ip in _LOCAL_NAT64:
@@ -154,7 +160,7 @@ def _carried(ip: IPv4Address | IPv6Address) -> IPv4Address | None:
 def _reason_in_local_nat64(ip: int, allow_private: bool) -> str | None:
     """Judges an address in the operator's own prefix; the IPv4 address has two places (RFC 6052, section 2.2)."""
     if not allow_private:
-        return "local NAT64"
+        return _("local NAT64")
     last = IPv4Address(ip & _LOW_32_BITS)
     split = IPv4Address((ip >> 64 & 0xFFFF) << 16 | (ip >> 40 & 0xFFFF))
     return _listed(last, _METADATA) or _listed(split, _METADATA)
@@ -166,8 +172,24 @@ def _listed(ip: IPv4Address | IPv6Address, table: dict[_Network, str]) -> str | 
 
 def open_socket(target: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
     """Creates a socket without a guard, only for connections to the operator's own proxy."""
-    family, kind, protocol, _, _ = target
+    family, kind, protocol, _canonical_name, _address = target
     return socket.socket(family, kind, protocol)
+
+
+_OWN: set[tuple[str, int]] = set()
+
+
+def open_own(places: Collection[tuple[str, int]]) -> None:
+    """Lets guards dial these loopback addresses, each at one port, on which this process itself serves example sites.
+
+    Other ports of the same addresses stay closed: on them other programs may answer.
+    """
+    _OWN.update(places)
+
+
+def close_own(places: Collection[tuple[str, int]]) -> None:
+    """Closes them again."""
+    _OWN.difference_update(places)
 
 
 class Guard:
@@ -187,7 +209,7 @@ class Guard:
     def __call__(self, target: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
         """Returns a new socket for `target`, an entry of `getaddrinfo`. Raises `BlockedAddressError`."""
         reason = self._denial(target[4][0])
-        if reason is not None:
+        if reason is not None and target[4][:2] not in _OWN:
             raise BlockedAddressError(reason)
         return open_socket(target)
 
@@ -268,9 +290,9 @@ async def dial(guard: Guard, host: str, port: int) -> socket.socket:
 def why_not_dialled(error: BaseException) -> tuple[OutcomeKind, str]:
     """Returns kind and detail of one of `DIALLING_FAULTS`."""
     if isinstance(error, OSError) and error.errno == DENIED_ERRNO:
-        return OutcomeKind.BLOCKED_ADDRESS, error.strerror or "address denied"
+        return OutcomeKind.BLOCKED_ADDRESS, error.strerror or _("address denied")
     if isinstance(error, socket.gaierror | UnicodeError):
-        return OutcomeKind.DNS_ERROR, getattr(error, "strerror", None) or "not a name"
+        return OutcomeKind.DNS_ERROR, getattr(error, "strerror", None) or _("not a name")
     if isinstance(error, TimeoutError) or getattr(error, "errno", None) == errno.ETIMEDOUT:
-        return OutcomeKind.TIMEOUT, "no connection within the deadline"
-    return OutcomeKind.CONNECT_ERROR, getattr(error, "strerror", None) or str(error) or "no connection"
+        return OutcomeKind.TIMEOUT, _("no connection within the deadline")
+    return OutcomeKind.CONNECT_ERROR, getattr(error, "strerror", None) or str(error) or _("no connection")

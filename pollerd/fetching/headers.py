@@ -17,6 +17,7 @@ import brotli
 from zlib_ng import zlib_ng
 
 from pollerd.model import Validators
+from pollerd.texts import _
 
 MAX_VALIDATOR_LENGTH = 1024
 """Characters; a longer ETag or Last-Modified is treated as absent."""
@@ -104,7 +105,7 @@ def _directives(cache_control: str) -> Mapping[str, float]:
     """
     directives: dict[str, float] = {}
     for part in cache_control.split(","):
-        name, _, value = part.partition("=")
+        name, _ignored, value = part.partition("=")
         directives.setdefault(name.strip().lower(), _whole(value.strip().strip('"')))
     return directives
 
@@ -182,7 +183,7 @@ class CutShortError(DecodingError):
     """The body was sent whole, but its compressed data end too early."""
 
     def __init__(self, name: str, readable: bytes) -> None:
-        super().__init__(f"{name} body is cut short")
+        super().__init__(_("{name} body is cut short", name=name))
         self.readable = readable
         """What could be decoded."""
 
@@ -202,11 +203,11 @@ def decode(body: bytes, encoding: str, limit: int, *, partial: bool = False) -> 
     names = [part.partition(";")[0].strip(" \t\"'").lower() for part in encoding.split(",")]
     layers = [name for name in names if name in _DECODERS or name in _OF_OTHERS]
     if len(layers) > _MAX_LAYERS:
-        raise DecodingError(f"more than {_MAX_LAYERS} layers of content-encoding")
+        raise DecodingError(_("more than {max_layers} layers of content-encoding", max_layers=_MAX_LAYERS))
     for number, name in enumerate(reversed(layers), 1):
         decoder = _DECODERS.get(name)
         if decoder is None:
-            raise DecodingError(f"content-encoding that was not asked for: {name}")
+            raise DecodingError(_("content-encoding that was not asked for: {name}", name=name))
         body, whole = decoder(body, limit + 1) if body else (b"", True)
         if len(body) > limit and not partial:
             raise TooLargeError
@@ -225,14 +226,14 @@ def unsaid_gzip(body: bytes, content_type: str | None) -> bool:
 def _gunzip(body: bytes, room: int) -> tuple[bytes, bool]:
     """Returns up to `room` bytes of all gzip members, and whether the last is complete; ignores trailing garbage."""
     parts: list[bytes] = []
-    for _ in range(_MAX_MEMBERS):
+    for _ignored in range(_MAX_MEMBERS):
         part, inflater = _inflate(body, zlib_ng.MAX_WBITS | 16, room)
         parts.append(part)
         room -= len(part)
         body = inflater.unused_data
         if not (inflater.eof and room > 0 and body.startswith(_GZIP_MAGIC)):
             return b"".join(parts), inflater.eof
-    raise DecodingError(f"gzip body of more than {_MAX_MEMBERS} members")
+    raise DecodingError(_("gzip body of more than {max_members} members", max_members=_MAX_MEMBERS))
 
 
 def _undeflate(body: bytes, room: int) -> tuple[bytes, bool]:
@@ -247,7 +248,7 @@ def _inflate(body: bytes, window_bits: int, room: int) -> tuple[bytes, zlib_ng._
     try:
         return inflater.decompress(body, room), inflater
     except zlib_ng.error as error:  # type: ignore[misc]  # its stub takes the class for an instance
-        raise DecodingError(f"damaged compressed body: {error}") from error
+        raise DecodingError(_("damaged compressed body: {error}", error=error)) from error
 
 
 def _unbrotli(body: bytes, room: int) -> tuple[bytes, bool]:
@@ -263,7 +264,7 @@ def _unbrotli(body: bytes, room: int) -> tuple[bytes, bool]:
                 break
             part = decompressor.process(b"", output_buffer_limit=room)
     except brotli.error as error:
-        raise DecodingError("damaged brotli body") from error
+        raise DecodingError(_("damaged brotli body")) from error
     return b"".join(parts), decompressor.is_finished()
 
 

@@ -30,6 +30,7 @@ from pollerd.fetching.headers import (
 from pollerd.fetching.request import NO_VALIDATORS
 from pollerd.model import Outcome, OutcomeKind, Redirect, Validators
 from pollerd.partitions import registrable_domain
+from pollerd.texts import _
 from pollerd.urls import host_of, normalise_url, origin_of, resolved, spelling_of
 
 # Redirects of one fetch: its progress, permissions, and the headers it carries.
@@ -79,7 +80,7 @@ class FetchState:
         self.endless = False
         self.sent = False
         self.posted = False
-        self.awaiting = "no complete response within the deadline"
+        self.awaiting = _("no complete response within the deadline")
 
 
 _KEEPING_METHOD = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
@@ -145,7 +146,7 @@ async def follow(
         await discard_body(response)
         target, sent_url = _target(state.url, response.status, location)
         if state.posted and response.status in _KEEPING_METHOD:
-            why = f"redirect {response.status} of a POST, which is sent once only"
+            why = _("redirect {status} of a POST, which is sent once only", status=response.status)
             raise RefusedError(OutcomeKind.PROTOCOL_ERROR, why)
         state.redirects.append(Redirect(response.status, target))
         if origin_of(target) != origin_of(state.url):
@@ -163,12 +164,14 @@ async def follow(
 def _target(base: str, status: int, location: str | None) -> tuple[str, str]:
     """Returns the URL that a redirect leads to, and the same as it is sent."""
     if location is None:
-        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} without a Location")
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, _("redirect {status} without a Location", status=status))
     try:
         target_url = resolved(base, location)
         target = normalise_url(target_url)
     except InvalidValueError as error:
-        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} refused: {error}") from error
+        raise RefusedError(
+            OutcomeKind.PROTOCOL_ERROR, _("redirect {status} refused: {error}", status=status, error=error)
+        ) from error
     return target, spelling_of(target_url, target) or target
 
 
@@ -176,7 +179,7 @@ def _refuse_endless(state: FetchState, visited: bool, limit: int) -> None:
     target = state.redirects[-1].url
     if len(state.redirects) > limit:
         state.endless = True
-        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"more than {limit} redirects")
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, _("more than {limit} redirects", limit=limit))
     if visited:
         state.endless = True
         raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect loop at {target}")
@@ -187,7 +190,7 @@ async def _ask(state: FetchState, may_follow: MayFollow | None, target: str) -> 
     if may_follow is None:
         return
     state.egress.check_literal(target)
-    awaited, state.awaiting = state.awaiting, f"no permission to follow to {target} in time"
+    awaited, state.awaiting = state.awaiting, _("no permission to follow to {target} in time", target=target)
     allowed = await may_follow(target)
     state.awaiting = awaited
     if allowed:
@@ -195,7 +198,7 @@ async def _ask(state: FetchState, may_follow: MayFollow | None, target: str) -> 
     # If the target's host may not be dialled its robots.txt could not be requested: then that is the reason.
     with contextlib.suppress(OSError):
         await state.egress.check(target)
-    raise RefusedError(OutcomeKind.DENIED, f"redirect to {target} is not allowed")
+    raise RefusedError(OutcomeKind.DENIED, _("redirect to {target} is not allowed", target=target))
 
 
 # Results of robots.txt requests (RFC 9309, section 2.3.1). Other packages parse the rules.
@@ -319,7 +322,7 @@ class OutcomeBuilder:
                 self._since(state),
                 status=response.status,
                 retry_after=retry_after,
-                detail=f"HTTP status {response.status}",
+                detail=_("HTTP status {status}", status=response.status),
                 failure=kind_of_status(response.status, retry_after) if kind is RobotsKind.UNREACHABLE else None,
             )
         finally:
@@ -338,7 +341,7 @@ class OutcomeBuilder:
 
     def _not_modified(self, state: FetchState, response: Response, sent: Validators) -> Outcome:
         if not sent:
-            raise RefusedError(OutcomeKind.PROTOCOL_ERROR, "304 to a request without validators")
+            raise RefusedError(OutcomeKind.PROTOCOL_ERROR, _("304 to a request without validators"))
         return self.build(
             state,
             OutcomeKind.NOT_MODIFIED,
@@ -353,7 +356,7 @@ class OutcomeBuilder:
             body = await read_body(response, most)
             self._cut_short.pop(state.url, None)
         except CutShortError as error:
-            body, detail = self._readable(state.url, error), f"{error}: what can be read of it was taken"
+            body, detail = self._readable(state.url, error), _("{error}: what can be read of it was taken", error=error)
         headers = response.headers
         return self.build(
             state,
@@ -388,9 +391,9 @@ class OutcomeBuilder:
         size = await _drained(state, response)
         retry_after = self._retry_after(response)
         kind = kind_of_status(response.status, retry_after)
-        detail = f"HTTP status {response.status}"
+        detail = _("HTTP status {status}", status=response.status)
         if 200 <= response.status < 300:
-            detail += ", which comes without a page"
+            detail += _(", which comes without a page")
         date = _date(response)
         return self.build(state, kind, size=size, retry_after=retry_after, server_date=date, detail=detail)
 

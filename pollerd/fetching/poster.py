@@ -21,6 +21,7 @@ from pollerd.fetching.failures import SITE_FAULTS, RefusedError, refusal
 from pollerd.fetching.headers import http_date, retry_after_seconds
 from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind
+from pollerd.texts import _
 
 
 class Posted(Struct, frozen=True):
@@ -71,7 +72,7 @@ class Poster:
         of the whole. most: bytes of the answer's body that are read; a body that ends badly changes nothing.
         """
         fields = {**headers, hdrs.CONTENT_LENGTH: str(len(body))}
-        answer = Posted(kind=OutcomeKind.TIMEOUT, detail=f"no answer within {seconds:g} s")
+        answer = Posted(kind=OutcomeKind.TIMEOUT, detail=_("no answer within {seconds:g} s", seconds=seconds))
         try:
             async with asyncio.timeout(seconds):
                 response = await self._send(url, HttpMessage(fields, body, repeatable=True))
@@ -113,5 +114,5 @@ async def _beginning(response: Response, most: int) -> bytes:
     return beginning[:most]
 
 
-def _not_counted(_: str) -> None:
+def _not_counted(_ignored: str) -> None:
     """What polls tell their budget of is not told here."""

@@ -11,13 +11,14 @@ from urllib.parse import unquote
 
 from pollerd.errors import InvalidValueError
 from pollerd.ranges import FETCH_COUNTS, FETCH_SECONDS, Range
+from pollerd.texts import N_, _
 from pollerd.urls import normalise_url
 
 # Proxies. Pure.
 
 _SHAPE = re.compile(r"(?P<scheme>https?)://(?:(?P<userinfo>[^/?#@]*)@)?(?P<place>[^/?#@]+)/?", re.IGNORECASE)
 _USERINFO = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2}){1,512}")
-_ALLOWED = "http://host:port or https://host:port, perhaps with user:password@ (percent-encoded) before the host"
+_ALLOWED = N_("http://host:port or https://host:port, perhaps with user:password@ (percent-encoded) before the host")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,11 @@ def without_userinfo(proxy: str) -> str:
 @lru_cache(maxsize=1024)
 def parse_proxy(proxy: str) -> Proxy:
     """Parses a result of `normalise_proxy`."""
-    scheme, _, rest = proxy.partition("://")
+    scheme, _ignored, rest = proxy.partition("://")
     userinfo, at, place = rest.rpartition("@")
     if not at:
         return Proxy(proxy)
-    name, _, password = userinfo.partition(":")
+    name, _ignored, password = userinfo.partition(":")
     return Proxy(f"{scheme}://{place}", basic(unquote(name), unquote(password)))
 
 
@@ -71,8 +72,8 @@ def basic(username: str, password: str) -> str:
 
 def _invalid(text: str) -> InvalidValueError:
     """Returns the error, which shows at most the scheme: an invalid URL may contain a password anywhere."""
-    scheme, separator, _ = text.strip().partition("://")
-    return InvalidValueError("proxy", _ALLOWED, f"{scheme}://…" if separator and scheme.isalnum() else "(not shown)")
+    scheme, separator, _ignored = text.strip().partition("://")
+    return InvalidValueError("proxy", _(_ALLOWED), f"{scheme}://…" if separator and scheme.isalnum() else "(not shown)")
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class FetchSettings:
         if contact is not None and not (
             0 < len(contact) <= 200 and contact.isascii() and contact.isprintable() and contact.strip() == contact
         ):
-            raise InvalidValueError("contact", "1 to 200 printable ASCII characters, or unset", contact)
+            raise InvalidValueError("contact", _("1 to 200 printable ASCII characters, or unset"), contact)
 
 
 def _require(allowed: Range, value: float, kind: type | UnionType) -> None:

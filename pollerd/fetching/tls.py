@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from pollerd.errors import InvalidValueError
+from pollerd.texts import _
 
 # The cache of TLS sessions.
 #
@@ -196,7 +197,7 @@ class SessionCache:
 
     def _make_room(self) -> None:
         while self.bytes > self._capacity:
-            _, oldest = self._origins.popitem(last=False)
+            _ignored, oldest = self._origins.popitem(last=False)
             self.bytes -= oldest.size
 
 
@@ -229,7 +230,7 @@ class ResumingContext(ssl.SSLContext):
             try:
                 context.load_verify_locations(cafile=ca_file)
             except OSError as error:
-                raise InvalidValueError("ca_file", "a readable PEM file of certificates", ca_file) from error
+                raise InvalidValueError("ca_file", _("a readable PEM file of certificates"), ca_file) from error
         return context
 
     def wrap_bio(

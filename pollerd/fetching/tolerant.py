@@ -32,6 +32,8 @@ from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError
 from aiohttp.streams import EMPTY_PAYLOAD
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from pollerd.texts import _
+
 MAX_HEAD_BYTES = 256 * 1024
 """As Chrome; curl takes 300 kB."""
 MAX_HEAD_LINES = 5_000
@@ -97,7 +99,7 @@ class TolerantParser:
             del self._waiting[:empty]
         end = _HEAD_END.search(self._waiting, self._searched)
         if self._head_bytes + (len(self._waiting) if end is None else end.end()) > MAX_HEAD_BYTES:
-            raise BadHttpMessage(f"a head of more than {MAX_HEAD_BYTES} bytes")
+            raise BadHttpMessage(_("a head of more than {max_head_bytes} bytes", max_head_bytes=MAX_HEAD_BYTES))
         if end is None:
             self._searched = max(0, len(self._waiting) - 2)
             return None
@@ -107,14 +109,14 @@ class TolerantParser:
         self._head_lines += len(lines)
         del self._waiting[: end.end()]
         if self._head_lines > MAX_HEAD_LINES:
-            raise BadHttpMessage(f"a head of more than {MAX_HEAD_LINES} lines")
+            raise BadHttpMessage(_("a head of more than {max_head_lines} lines", max_head_lines=MAX_HEAD_LINES))
         return _message(lines)
 
 
 def _message(lines: list[bytes]) -> RawResponseMessage:
     status = _STATUS.fullmatch(lines[0].rstrip(b"\r"))
     if status is None:
-        raise BadHttpMessage(f"no status line: {lines[0][:100]!r}")
+        raise BadHttpMessage(_("no status line: {lines!r}", lines=lines[0][:100]))
     headers = _headers(lines[1:])
     chunked = any("chunked" in coding.lower() for coding in headers.getall(hdrs.TRANSFER_ENCODING, ()))
     length = None if chunked else _length(headers)
@@ -148,7 +150,7 @@ def _length(headers: CIMultiDict[str]) -> int | None:
         int(length) for length in stated if length.isascii() and length.isdecimal() and len(length) <= _MAX_SIZE_DIGITS
     }
     if len(numbers) > 1:
-        raise BadHttpMessage("two lengths of the body")
+        raise BadHttpMessage(_("two lengths of the body"))
     return numbers.pop() if numbers else None
 
 
@@ -195,7 +197,7 @@ class _SizedBody(_Body):
 
     def end(self) -> None:
         if self._left:
-            raise BadHttpMessage(f"the body breaks off {self._left} bytes before its end")
+            raise BadHttpMessage(_("the body breaks off {left} bytes before its end", left=self._left))
 
 
 class _ChunkedBody(_Body):
@@ -224,7 +226,7 @@ class _ChunkedBody(_Body):
                 end = data.find(b"\n", at)
                 line = (data[at:] if end < 0 else data[at:end]).strip(b"\r")
                 if len(line) > _MAX_CHUNK_LINE_BYTES:
-                    raise BadHttpMessage("a line between chunks that has no end")
+                    raise BadHttpMessage(_("a line between chunks that has no end"))
                 if end < 0:
                     self._waiting = data[at:]
                     break
@@ -245,14 +247,14 @@ class _ChunkedBody(_Body):
         size = _SIZE.fullmatch(self._waiting.strip(b"\r"))
         if not self.content.is_eof():
             if self._left or size is None or int(size[1], 16):
-                raise BadHttpMessage("the body breaks off before its last chunk")
+                raise BadHttpMessage(_("the body breaks off before its last chunk"))
             self.content.feed_eof()
 
 
 def _size(line: bytes) -> int:
     size = _SIZE.fullmatch(line)
     if size is None or len(size[1].lstrip(b"0")) > _MAX_SIZE_DIGITS:
-        raise BadHttpMessage(f"no size of a chunk: {line[:50]!r}")
+        raise BadHttpMessage(_("no size of a chunk: {line!r}", line=line[:50]))
     return int(size[1], 16)
 
 

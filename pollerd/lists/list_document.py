@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from pollerd.errors import ConfigError, InvalidValueError, refusal
+from pollerd.texts import _
 
 MAX_BYTES = 16 * 1024 * 1024
 """Maximum size: such documents are read as a whole; longer lists must be CSV or JSON lines."""
@@ -78,7 +79,13 @@ def format_of(file: Path) -> str:
     form = FORMATS.get(file.suffix.lower())
     if form is None:
         known = ", ".join(suffix for suffix in FORMATS if suffix)
-        raise ConfigError(f"unknown format {file.suffix}; known: {known}, and plain text without a suffix")
+        raise ConfigError(
+            _(
+                "unknown format {suffix}; known: {known}, and plain text without a suffix",
+                suffix=file.suffix,
+                known=known,
+            )
+        )
     return form
 
 
@@ -107,7 +114,11 @@ def read_document(data: bytes, form: str, folder: Path) -> ListDocument:
     """
     if len(data) > MAX_BYTES:
         raise ConfigError(
-            f"a list in {form.upper()} may have at most {MAX_BYTES} bytes; longer ones are .csv or .jsonl"
+            _(
+                "a list in {form} may have at most {max_bytes} bytes; longer ones are .csv or .jsonl",
+                form=form.upper(),
+                max_bytes=MAX_BYTES,
+            )
         )
     data = as_utf_8(data)
     return _read(_toml(data) if form == "toml" else _yaml(data), folder)
@@ -118,13 +129,13 @@ def _read(document: object, folder: Path) -> ListDocument:
         return ListDocument(iter(()), {})
     if not isinstance(document, dict):
         known = f"{', '.join(_KNOWN[:-1])} and {_KNOWN[-1]}"
-        raise ConfigError(f"a list must be a table with {known}; given: a {_kind(document)}")
+        raise ConfigError(_("a list must be a table with {known}; given: a {kind}", known=known, kind=_kind(document)))
     unknown = sorted(str(name) for name in document.keys() - set(_KNOWN))
     if unknown:
-        raise ConfigError(f"unknown {', '.join(unknown)}; known: {', '.join(_KNOWN)}")
+        raise ConfigError(_("unknown {unknown}; known: {known}", unknown=", ".join(unknown), known=", ".join(_KNOWN)))
     sites = document.get("sites") or []
     if not isinstance(sites, list):
-        raise ConfigError(f"sites must be a list of tables; given: a {_kind(sites)}")
+        raise ConfigError(_("sites must be a list of tables; given: a {kind}", kind=_kind(sites)))
     return ListDocument(
         _filled(_defaults(document.get("defaults")), sites, folder),
         _tags(document.get("tags"), folder),
@@ -140,11 +151,18 @@ def _tables(section: str, raw: object) -> list[dict[str, Any]]:
     if raw is None:
         return []
     if not isinstance(raw, list):
-        raise ConfigError(f"{section} must be a list of tables; given: a {_kind(raw)}")
+        raise ConfigError(_("{section} must be a list of tables; given: a {kind}", section=section, kind=_kind(raw)))
     tables = []
     for place, entry in enumerate(raw):
         if not isinstance(entry, dict):
-            raise ConfigError(f"{section}[{place}] must be a table; given: a {_kind(entry)}")
+            raise ConfigError(
+                _(
+                    "{section}[{place}] must be a table; given: a {kind}",
+                    section=section,
+                    place=place,
+                    kind=_kind(entry),
+                )
+            )
         tables.append({str(name): value for name, value in entry.items() if value is not None})
     return tables
 
@@ -167,12 +185,19 @@ def _urls_or_tables(section: str, raw: object) -> list[dict[str, Any]]:
     if raw is None:
         return []
     if not isinstance(raw, list):
-        raise ConfigError(f"{section} must be a list of tables; given: a {_kind(raw)}")
+        raise ConfigError(_("{section} must be a list of tables; given: a {kind}", section=section, kind=_kind(raw)))
     tables = []
     for place, entry in enumerate(raw):
         fields = {"url": entry} if isinstance(entry, str) else entry
         if not isinstance(fields, dict):
-            raise ConfigError(f"{section}[{place}] must be a URL, or a table with a url; given: a {_kind(entry)}")
+            raise ConfigError(
+                _(
+                    "{section}[{place}] must be a URL, or a table with a url; given: a {kind}",
+                    section=section,
+                    place=place,
+                    kind=_kind(entry),
+                )
+            )
         tables.append({str(name): value for name, value in fields.items() if value is not None})
     return tables
 
@@ -181,13 +206,13 @@ def _tags(value: object, folder: Path) -> dict[str, dict[str, Any]]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ConfigError(f"tags must be a table; given: a {_kind(value)}")
+        raise ConfigError(_("tags must be a table; given: a {kind}", kind=_kind(value)))
     return {str(name): _tag(str(name), fields, folder) for name, fields in value.items()}
 
 
 def _tag(name: str, raw: object, folder: Path) -> dict[str, Any]:
     if not isinstance(raw, dict):
-        raise ConfigError(f"tags.{name[:100]} must be a table; given: a {_kind(raw)}")
+        raise ConfigError(_("tags.{name} must be a table; given: a {kind}", name=name[:100], kind=_kind(raw)))
     try:
         return _fields({str(field): value for field, value in raw.items() if value is not None}, folder)
     except InvalidValueError as error:
@@ -198,17 +223,22 @@ def _defaults(value: object) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ConfigError(f"defaults must be a table; given: a {_kind(value)}")
+        raise ConfigError(_("defaults must be a table; given: a {kind}", kind=_kind(value)))
     if "url" in value:
-        raise ConfigError("defaults: url belongs to a site")
+        raise ConfigError(_("defaults: url belongs to a site"))
     secret = sorted(_SECRETS & value.keys())
     if secret:
-        raise ConfigError(f"defaults: {secret[0]} belong to a site: here they would be sent to every host of the list")
+        raise ConfigError(
+            _(
+                "defaults: {secret} belong to a site: here they would be sent to every host of the list",
+                secret=secret[0],
+            )
+        )
     render = value.get("render")
     steps = render.get("steps") if isinstance(render, dict) else None
     if isinstance(steps, list) and any(isinstance(step, dict) and "secret" in step for step in steps):
         raise ConfigError(
-            "defaults: render: a secret belongs to a site: here it would be typed at every host of the list"
+            _("defaults: render: a secret belongs to a site: here it would be typed at every host of the list")
         )
     return value
 
@@ -223,7 +253,7 @@ def _filled(defaults: Mapping[str, Any], sites: Iterable[object], folder: Path) 
 
 def _entry(defaults: Mapping[str, Any], raw: object, folder: Path) -> dict[str, Any]:
     if not isinstance(raw, dict):
-        raise InvalidValueError("site", "a URL, or a table with a url", _kind(raw))
+        raise InvalidValueError("site", _("a URL, or a table with a url"), _kind(raw))
     named = {str(name): value for name, value in {**defaults, **raw}.items() if value is not None}
     if "proxy" in raw:
         named = {name: value for name, value in named.items() if name != "proxy_file" or name in raw}
@@ -253,7 +283,7 @@ def _with_files_read(fields: dict[str, Any], within: str, names: Iterable[str], 
         if f"{name}_file" in filled:
             file = filled.pop(f"{name}_file")
             if name in filled:
-                raise refusal(f"{within}{name}", f"give {name} or {name}_file, not both")
+                raise refusal(f"{within}{name}", _("give {name} or {name}_file, not both", name=name))
             filled[name] = _secret(f"{within}{name}_file", file, folder)
     return filled
 
@@ -262,24 +292,26 @@ def _header(name: str, value: object, folder: Path) -> object:
     if not isinstance(value, dict):
         return value
     if value.keys() != {"file"}:
-        raise InvalidValueError(f"headers.{name}", "a text, or a table that holds file and nothing else", NOT_SHOWN)
+        raise InvalidValueError(f"headers.{name}", _("a text, or a table that holds file and nothing else"), NOT_SHOWN)
     return _secret(f"headers.{name}.file", value["file"], folder)
 
 
 def _secret(field: str, file: object, folder: Path) -> str:
     """Returns the text of a file without surrounding white space. Errors name the file, never its contents."""
     if not isinstance(file, str):
-        raise InvalidValueError(field, "the name of a file", _kind(file))
+        raise InvalidValueError(field, _("the name of a file"), _kind(file))
     try:
         with (folder / file).open("rb") as opened:
             data = opened.read(_MAX_SECRET_BYTES + 1)
         text = data.decode("utf-8").strip()
     except OSError as error:
-        raise InvalidValueError(field, f"a file that can be read ({error.strerror})", file) from error
+        raise InvalidValueError(field, _("a file that can be read ({reason})", reason=error.strerror), file) from error
     except ValueError as error:
-        raise InvalidValueError(field, "a file of UTF-8 text", file) from error
+        raise InvalidValueError(field, _("a file of UTF-8 text"), file) from error
     if len(data) > _MAX_SECRET_BYTES:
-        raise InvalidValueError(field, f"a file of at most {_MAX_SECRET_BYTES} bytes", file)
+        raise InvalidValueError(
+            field, _("a file of at most {max_secret_bytes} bytes", max_secret_bytes=_MAX_SECRET_BYTES), file
+        )
     return text
 
 
@@ -294,9 +326,9 @@ def _toml(data: bytes) -> object:
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"no TOML: {error}") from error
+        raise ConfigError(_("no TOML: {error}", error=error)) from error
     except RecursionError as error:
-        raise ConfigError(f"no TOML that is nested at most {MAX_DEPTH} deep") from error
+        raise ConfigError(_("no TOML that is nested at most {max_depth} deep", max_depth=MAX_DEPTH)) from error
 
 
 def _yaml(data: bytes) -> object:
@@ -310,9 +342,11 @@ def _yaml(data: bytes) -> object:
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             seen: set[str] = set()
-            for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            for key in (key for key, _ignored in node.value if isinstance(key, yaml.ScalarNode)):
                 if key.value in seen:
-                    raise ConfigError(f"line {key.start_mark.line + 1}: {key.value[:100]} is given twice")
+                    raise ConfigError(
+                        _("line {line}: {key} is given twice", line=key.start_mark.line + 1, key=key.value[:100])
+                    )
                 seen.add(key.value)
             return dict(super().construct_mapping(node, deep))
 
@@ -322,13 +356,17 @@ def _yaml(data: bytes) -> object:
     except yaml.YAMLError as error:
         raise ConfigError(_message(error)) from error
     except ValueError as error:
-        raise ConfigError("no YAML: it holds a number or a date that is none; texts like it need quotes") from error
+        raise ConfigError(_("no YAML: it holds a number or a date that is none; texts like it need quotes")) from error
 
 
 def _message(error: Any) -> str:
     """Returns the problem and its line. Omits PyYAML's excerpt of the document, which may be a secret."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    return f"{'' if mark is None else f'line {mark.line + 1}: '}no YAML: {problem or 'bytes that are no text'}"
+    return _(
+        "{mark}no YAML: {problem}",
+        mark="" if mark is None else f"line {mark.line + 1}: ",
+        problem=problem or _("bytes that are no text"),
+    )
 
 
 def _check_events(yaml: Any, events: Iterable[Any]) -> None:
@@ -337,12 +375,22 @@ def _check_events(yaml: Any, events: Iterable[Any]) -> None:
     for event in events:
         if isinstance(event, yaml.AliasEvent):
             raise ConfigError(
-                f"line {event.start_mark.line + 1}: alias *{event.anchor[:100]} must be written out; "
-                "what all sites have in common belongs under defaults"
+                _(
+                    "line {line}: alias *{anchor} must be written out; what all sites have in common belongs under "
+                    "defaults",
+                    line=event.start_mark.line + 1,
+                    anchor=event.anchor[:100],
+                )
             )
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                raise ConfigError(f"line {event.start_mark.line + 1}: nested deeper than {MAX_DEPTH}")
+                raise ConfigError(
+                    _(
+                        "line {line}: nested deeper than {max_depth}",
+                        line=event.start_mark.line + 1,
+                        max_depth=MAX_DEPTH,
+                    )
+                )
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1

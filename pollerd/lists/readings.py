@@ -8,6 +8,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from pollerd.errors import InvalidValueError
+from pollerd.texts import _
 
 
 class ListedDifference(Struct, frozen=True, gc=False):
@@ -41,10 +42,15 @@ def doubt(entries: int, before: int | None, most_shrink: float) -> str | None:
     most_shrink: largest share, 0 to 1, by which it may shrink. An empty list is never believed.
     """
     if entries == 0:
-        return "it lists no page"
+        return _("it lists no page")
     if before is None or entries >= (1 - most_shrink) * before:
         return None
-    return f"it lists {entries:,} pages, and {before:,} before: more than {most_shrink:.0%} less"
+    return _(
+        "it lists {entries:,} pages, and {before:,} before: more than {most_shrink:.0%} less",
+        entries=entries,
+        before=before,
+        most_shrink=most_shrink,
+    )
 
 
 # The interval between two readings of a source for which the user set none: shorter while it brings news, else longer.
@@ -81,7 +87,9 @@ def check_pattern(pattern: str) -> str:
     Raises `InvalidValueError(field="pattern")` for an empty or too long one, and for what RE2 does not understand.
     """
     if not 0 < len(pattern.removeprefix(EXPRESSION)) <= MAX_CHARACTERS or "\0" in pattern:
-        raise InvalidValueError("pattern", f"1 to {MAX_CHARACTERS:,} characters without NUL", pattern[:200])
+        raise InvalidValueError(
+            "pattern", _("1 to {max_characters:,} characters without NUL", max_characters=MAX_CHARACTERS), pattern[:200]
+        )
     url_matcher(pattern)
     return pattern
 
@@ -93,7 +101,7 @@ def url_matcher(pattern: str | None) -> Callable[[str], bool]:
     Takes linear time in the URL's length. Raises `InvalidValueError(field="pattern")`.
     """
     if pattern is None:
-        return lambda _: True
+        return lambda _ignored: True
     if not pattern.startswith(EXPRESSION):
         return lambda url: pattern in url
     import re2  # loaded with the first expression
@@ -103,8 +111,12 @@ def url_matcher(pattern: str | None) -> Callable[[str], bool]:
     try:
         compiled = re2.compile(pattern.removeprefix(EXPRESSION), options)
     except re2.error as error:
-        reason = _line(error.args[0] if error.args else "not understood")
-        raise InvalidValueError("pattern", f"an RE2 expression after {EXPRESSION} ({reason})", pattern[:200]) from error
+        reason = _line(error.args[0] if error.args else _("not understood"))
+        raise InvalidValueError(
+            "pattern",
+            _("an RE2 expression after {expression} ({reason})", expression=EXPRESSION, reason=reason),
+            pattern[:200],
+        ) from error
     return lambda url: compiled.search(url) is not None
 
 

@@ -26,6 +26,7 @@ from pollerd.lists.links import page_links
 from pollerd.lists.sitemaps import read_sitemap
 from pollerd.model import Media, Outcome, OutcomeKind
 from pollerd.shown import SHOWN
+from pollerd.texts import N_, _
 
 
 class AddressKind(StrEnum):
@@ -151,11 +152,11 @@ _MOST_NODES = 2_000
 
 
 _CURES = {
-    Obstacle.PASSWORD: "give a user name and password (credentials), or the cookie of a browser that is signed in",
-    Obstacle.COOKIES: "send the cookie that a browser has then (headers), or let a browser read the page (render)",
-    Obstacle.CHALLENGE: "let a browser read the page (render); if it is refused, too, the site wants no programs",
-    Obstacle.SCRIPTS: "let a browser read the page (render)",
-    Obstacle.ROBOTS: "choose another address of the site, or ask its owner to allow pollerd in robots.txt",
+    Obstacle.PASSWORD: N_("give a user name and password (credentials), or the cookie of a browser that is signed in"),
+    Obstacle.COOKIES: N_("send the cookie that a browser has then (headers), or let a browser read the page (render)"),
+    Obstacle.CHALLENGE: N_("let a browser read the page (render); if it is refused, too, the site wants no programs"),
+    Obstacle.SCRIPTS: N_("let a browser read the page (render)"),
+    Obstacle.ROBOTS: N_("choose another address of the site, or ask its owner to allow pollerd in robots.txt"),
 }
 
 
@@ -170,7 +171,7 @@ def recognise(outcome: Outcome, url: str) -> Recognition:
     body, content_type = outcome.body, outcome.content_type
     if is_pdf(body, content_type):
         return _of_text(
-            AddressKind.PDF, "", normalise(body, content_type).content, "the document has no text, only pictures"
+            AddressKind.PDF, "", normalise(body, content_type).content, _("the document has no text, only pictures")
         )
     read = normalise(body, content_type)
     match read.media:
@@ -181,12 +182,12 @@ def recognise(outcome: Outcome, url: str) -> Recognition:
         case Media.BINARY:
             return _recognition(AddressKind.FILE)
         case Media.JSON:
-            return _of_text(AddressKind.JSON, "", read.content, "it answered with nothing")
+            return _of_text(AddressKind.JSON, "", read.content, _("it answered with nothing"))
         case _ if read_sitemap(body, content_type) is not None:
             return _of_text(AddressKind.LIST, "", read.content, "")
         case Media.TEXT:
-            return _of_text(AddressKind.TEXT, "", read.content, "it answered with nothing")
-    _, html = classify(body, content_type)
+            return _of_text(AddressKind.TEXT, "", read.content, _("it answered with nothing"))
+    _ignored, html = classify(body, content_type)
     return _of_html(html, read.content.decode("utf-8", "replace"), read.no_text, url)
 
 
@@ -200,7 +201,7 @@ def _recognition(
     reason: str = "",
     feeds: tuple[str, ...] = (),
 ) -> Recognition:
-    cure = "" if obstacle is None else _CURES.get(obstacle, "")
+    cure = "" if obstacle is None else _(_CURES.get(obstacle, ""))
     return Recognition(kind, title, lines, *price, obstacle, reason, cure, feeds)
 
 
@@ -220,20 +221,20 @@ def _without_page(outcome: Outcome) -> tuple[Obstacle, str]:
     """Returns what is in the way where no page came."""
     match outcome.kind, outcome.status:
         case OutcomeKind.DENIED, _:
-            return Obstacle.ROBOTS, "the site's robots.txt does not allow programs to read this address"
+            return Obstacle.ROBOTS, _("the site's robots.txt does not allow programs to read this address")
         case _, HTTPStatus.UNAUTHORIZED:
-            return Obstacle.PASSWORD, "the site asks for a user name and password (401)"
+            return Obstacle.PASSWORD, _("the site asks for a user name and password (401)")
         case _, HTTPStatus.FORBIDDEN:
-            return Obstacle.CHALLENGE, "the site refuses programs, or clients that are not signed in (403)"
+            return Obstacle.CHALLENGE, _("the site refuses programs, or clients that are not signed in (403)")
         case _, HTTPStatus.SERVICE_UNAVAILABLE | HTTPStatus.ACCEPTED if compiled(_CHALLENGE_TEXT).search(
             outcome.detail
         ):
-            return Obstacle.CHALLENGE, f"the site tests whether a person asks ({outcome.status})"
+            return Obstacle.CHALLENGE, _("the site tests whether a person asks ({status})", status=outcome.status)
         case _, HTTPStatus.ACCEPTED:
-            return Obstacle.CHALLENGE, "the site answers with a test instead of the page (202)"
+            return Obstacle.CHALLENGE, _("the site answers with a test instead of the page (202)")
         case OutcomeKind.PROTOCOL_ERROR, _ if outcome.detail.startswith("redirect loop"):
-            return Obstacle.COOKIES, "the site redirects clients without its cookies in circles"
-    return Obstacle.FAILURE, outcome.detail or f"no page came: {outcome.kind.value.replace('_', ' ')}"
+            return Obstacle.COOKIES, _("the site redirects clients without its cookies in circles")
+    return Obstacle.FAILURE, outcome.detail or _("no page came: {kind}", kind=outcome.kind.value.replace("_", " "))
 
 
 def _of_html(html: bytes, text: str, no_text: str, url: str) -> Recognition:
@@ -267,21 +268,21 @@ def _obstacle(
         tests = compiled(_CHALLENGE_TEXT).search(f"{title}\n{text}") is not None
         guarded = (tests or not text) and compiled(_GUARDED_MARKUP).search(markup)
         if guarded or compiled(_CHALLENGE_MARKUP).search(markup):
-            return Obstacle.CHALLENGE, "the page tests by a script whether a person asks"
+            return Obstacle.CHALLENGE, _("the page tests by a script whether a person asks")
         if tests and len(text) <= _FEW_WORDS:
-            return Obstacle.CHALLENGE, "the page is a test whether a person asks, or says that access is denied"
+            return Obstacle.CHALLENGE, _("the page is a test whether a person asks, or says that access is denied")
         words = f"{title}\n{text}\n{_words_of_forms(tree)}"
         if tree.css_first("input[type=password]") is not None and compiled(_SIGN_IN).search(words):
-            return Obstacle.PASSWORD, "the page is a form to sign in"
+            return Obstacle.PASSWORD, _("the page is a form to sign in")
     rest = [line for line in _without_banners(html, own) if line.strip() != title]
     size = sum(map(len, rest))
     if size <= _FEW_WORDS and _is_shell(html, tree, "\n".join(rest)):
-        return Obstacle.SCRIPTS, "the page is nearly empty until its scripts have run"
+        return Obstacle.SCRIPTS, _("the page is nearly empty until its scripts have run")
     if size <= _LONGEST_WALL and _is_about_consent(own if size <= _NEXT_TO_NOTHING else rest, size):
-        return Obstacle.COOKIES, "nearly all that the page says is a question about cookies"
+        return Obstacle.COOKIES, _("nearly all that the page says is a question about cookies")
     if no_text:
         return (Obstacle.SCRIPTS if "scripts" in no_text else Obstacle.NO_TEXT), no_text
-    return (None, "") if text.strip() else (Obstacle.NO_TEXT, "the page has no text")
+    return (None, "") if text.strip() else (Obstacle.NO_TEXT, _("the page has no text"))
 
 
 def _without_banners(html: bytes, lines: list[str]) -> list[str]:
@@ -298,7 +299,7 @@ def _without_banners(html: bytes, lines: list[str]) -> list[str]:
 def _is_about_consent(lines: list[str], rest: int) -> bool:
     """rest: characters of the page that stand in no banner."""
     about = [line for line in lines if compiled(_CONSENT).search(line)]
-    words = sum(1 for line in about for _ in compiled(_CONSENT).finditer(line))
+    words = sum(1 for line in about for _ignored in compiled(_CONSENT).finditer(line))
     share = _CONSENT_SHARE if rest <= _SHORT_TEXT else 2 * _CONSENT_SHARE
     return words >= _CONSENTS and len(about) >= share * len(lines)
 
@@ -358,7 +359,7 @@ def _linked_data(tree: LexborHTMLParser) -> Iterator[dict[str, Any]]:
             waiting.append(orjson.loads(node.text()))
         except orjson.JSONDecodeError:
             continue
-    for _ in range(_MOST_NODES):
+    for _ignored in range(_MOST_NODES):
         if not waiting:
             return
         value = waiting.pop(0)

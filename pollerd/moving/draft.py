@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pollerd.moving.moved import SourceReport
 from pollerd.moving.selectors import css_as_xpath, xpath_within
+from pollerd.texts import _
 
 Step = dict[str, object]
 Condition = dict[str, object]
@@ -55,7 +56,7 @@ class Draft:
     @property
     def has_media(self) -> bool:
         """Whether a step says what kind of document it is."""
-        return any("as" in step for _, step in self.steps)
+        return any("as" in step for _ignored, step in self.steps)
 
     def add_step(self, key: str, step: Step) -> None:
         """Adds a step; steps are put in the order of their phases at the end."""
@@ -66,9 +67,9 @@ class Draft:
         selection: dict[str, object] = {}
         ordered = self._as_pages(sorted(self._distinct(), key=lambda pair: phase(pair[1])))
         for key in self._moved_forward():
-            self.report.approximated(key, "acts earlier here than where it stands: elements, then lines, then space")
+            self.report.approximated(key, _("acts earlier here than where it stands: elements, then lines, then space"))
         if ordered:
-            selection["steps"] = [step for _, step in ordered]
+            selection["steps"] = [step for _ignored, step in ordered]
         if self.values:
             selection["values"] = self.values
         if self.conditions:
@@ -83,7 +84,9 @@ class Draft:
             if mark is None or mark not in seen:
                 steps.append((key, step))
             elif mark == "as":
-                self.report.not_carried(key, "a selection reads a document in one way, and an earlier filter says how")
+                self.report.not_carried(
+                    key, _("a selection reads a document in one way, and an earlier filter says how")
+                )
             seen.append(mark)
         return steps
 
@@ -92,7 +95,7 @@ class Draft:
 
         They are in one language then: XPath, unless all are CSS.
         """
-        picked = [keep for _, step in steps if isinstance(keep := step.get("keep"), Mapping)]
+        picked = [keep for _ignored, step in steps if isinstance(keep := step.get("keep"), Mapping)]
         by_xpath = any("xpath" in keep for keep in picked)
         planned, first = list[tuple[str, Step]](), True
         for key, step in steps:
@@ -101,7 +104,9 @@ class Draft:
                 path = str(keep["xpath"]) if "xpath" in keep else css_as_xpath(str(keep["css"]))
                 path = path if first or path is None or "css" in keep else xpath_within(path)
                 if path is None:
-                    self.report.lost_after_all(key, "cannot be written as an XPath for what the filter before it keeps")
+                    self.report.lost_after_all(
+                        key, _("cannot be written as an XPath for what the filter before it keeps")
+                    )
                     continue
                 step = {**step, "keep": {"xpath": path}}
             first = first and keep is None

@@ -7,6 +7,7 @@ from typing import Any
 
 from pollerd.moving.moved import Fate, Moved, ReportLine
 from pollerd.moving.plans import plan_of, windows_as_sites_have_them
+from pollerd.texts import N_, _
 
 FIELDS: dict[str, bool] = {
     "url": True,
@@ -27,7 +28,7 @@ FIELDS: dict[str, bool] = {
     "muted": False,
 }
 """Field of a moved site -> whether the API takes it. Turn to True what it has learned to take."""
-_NOT_YET = "pollerd does not take `{}` yet"
+_NOT_YET = N_("pollerd does not take `{}` yet")
 
 
 def sendable(moved: Moved) -> Moved:
@@ -45,7 +46,7 @@ def sendable(moved: Moved) -> Moved:
         if isinstance(windows := site.get("windows"), list):
             site["windows"] = windows_as_sites_have_them(windows)
         closed = [name for name in site if not FIELDS.get(name, False)]
-        report += [ReportLine(url, name, Fate.NOT_CARRIED, _NOT_YET.format(name)) for name in closed]
+        report += [ReportLine(url, name, Fate.NOT_CARRIED, _(_NOT_YET).format(name)) for name in closed]
         sites.append({name: value for name, value in site.items() if name not in closed})
     return Moved(sites, report, moved.sources, moved.left_out)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from pollerd.moving.draft import Draft
 from pollerd.moving.moved import Moved, Report
+from pollerd.texts import _
 
 DEFAULT = "default"
 _MAX_NAME = 40
@@ -33,13 +34,19 @@ def _site(group: list[Draft]) -> dict[str, object]:
     for draft in others:
         different = [name for name in _REQUEST if draft.fields.get(name) != first.fields.get(name)]
         if different:
-            why = f"{first.report.source} has the same URL with another {different[0]}: a site has one request"
-            draft.report.not_carried("the whole entry", why)
+            why = _(
+                "{source} has the same URL with another {different}: a site has one request",
+                source=first.report.source,
+                different=different[0],
+            )
+            draft.report.not_carried(_("the whole entry"), why)
             draft.is_left_out = True
             continue
         name = _free(draft.name or str(draft.fields.get("title", "")), selections)
         selections[name] = draft.selection()
-        draft.report.approximated("url", f'same URL as {first.report.source}: selection "{name}" of its site')
+        draft.report.approximated(
+            "url", _('same URL as {source}: selection "{name}" of its site', source=first.report.source, name=name)
+        )
         _merge(site, draft, first.report.source)
     if len(selections) > 1 or selections[DEFAULT]:
         site["selections"] = selections
@@ -54,18 +61,22 @@ def _merge(site: dict[str, object], draft: Draft, first: str) -> None:
     for name in ("render", "browser"):
         if name in fields and name not in site:
             site[name] = fields[name]
-            draft.report.approximated(name, f"now for all selections of {first}")
+            draft.report.approximated(name, _("now for all selections of {first}", first=first))
     for name in _FIRST_WINS:
         if name in fields and name not in site:
             site[name] = fields[name]
         elif name in fields and fields[name] != site[name]:
-            draft.report.not_carried(name, f"{first} has another, and a site has one")
+            draft.report.not_carried(name, _("{first} has another, and a site has one", first=first))
     for name in ("min_interval", "max_interval"):
         if name in fields:
             site[name] = min(_number(fields[name]), _number(site.get(name, fields[name])))
     if bool(fields.get("paused")) != bool(site.get("paused")):
         site["paused"] = False
-        how = f"{first} has the same URL and is {'not ' if fields.get('paused') else ''}paused: the site is not"
+        how = (
+            _("{first} has the same URL and is not paused: the site is not", first=first)
+            if fields.get("paused")
+            else _("{first} has the same URL and is paused: the site is not", first=first)
+        )
         draft.report.approximated("paused", how)
 
 

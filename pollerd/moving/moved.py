@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from pollerd.masking import masked
+from pollerd.texts import _
 
 _MAX_CHARACTERS = 300
 
@@ -46,8 +47,9 @@ class Report:
     lines: list[ReportLine] = field(default_factory=list)
 
     def add(self, source: str, key: str, fate: Fate, how: str = "") -> None:
-        """Adds a line; texts that are too long are cut, and what looks like a password of a URL is masked."""
-        shown = how if len(how) <= _MAX_CHARACTERS else f"{how[:_MAX_CHARACTERS]}…"
+        """Adds a line, translated; long texts are cut, and what looks like a password of a URL is masked."""
+        words = _(how)
+        shown = words if len(words) <= _MAX_CHARACTERS else f"{words[:_MAX_CHARACTERS]}…"
         self.lines.append(ReportLine(source, _shown(key), fate, shown))
 
     def of(self, source: str) -> SourceReport:

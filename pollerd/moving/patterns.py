@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 import warnings
 
+from pollerd.texts import N_, _
+
 MAX_CHARACTERS = 5_000
 _MAX_REPEATS = 1_000
 _LACKING = (
-    (re.compile(r"\(\?<[=!]"), "look-behind"),
-    (re.compile(r"\(\?[=!]"), "look-ahead"),
-    (re.compile(r"\(\?P=|\\[1-9]"), "a reference to a group"),
-    (re.compile(r"\(\?\("), "a condition on a group"),
-    (re.compile(r"\(\?>|[*+?}]\+"), "an atomic group or a possessive repeat"),
-    (re.compile(r"\(\?#"), "a comment"),
-    (re.compile(r"\(\?[aimsLu]*x"), "the flag x"),
-    (re.compile(r"\(\?[imsx]*[aLu]"), "the flag a, L or u"),
+    (re.compile(r"\(\?<[=!]"), N_("look-behind")),
+    (re.compile(r"\(\?[=!]"), N_("look-ahead")),
+    (re.compile(r"\(\?P=|\\[1-9]"), N_("a reference to a group")),
+    (re.compile(r"\(\?\("), N_("a condition on a group")),
+    (re.compile(r"\(\?>|[*+?}]\+"), N_("an atomic group or a possessive repeat")),
+    (re.compile(r"\(\?#"), N_("a comment")),
+    (re.compile(r"\(\?[aimsLu]*x"), N_("the flag x")),
+    (re.compile(r"\(\?[imsx]*[aLu]"), N_("the flag a, L or u")),
 )
 _ESCAPED_SIGN = re.compile(r"\\[^0-9A-Za-z]")
 _ESCAPED_BACKSLASH = re.compile(r"\\\\")
@@ -29,19 +31,19 @@ _PERL = re.compile(r"/(.*?)/([a-z]*)?")
 def lacking(pattern: str) -> str | None:
     """Returns what in the pattern RE2 cannot do, or why it is no pattern; None if it can be used."""
     if len(pattern) > MAX_CHARACTERS:
-        return f"has more than {MAX_CHARACTERS} characters"
+        return _("has more than {max_characters} characters", max_characters=MAX_CHARACTERS)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of nested sets: Python may read them otherwise one day
             re.compile(pattern)
     except (re.error, RecursionError, OverflowError, ValueError) as error:
-        return f"is no regular expression ({str(error)[:80]})"
+        return _("is no regular expression ({error})", error=str(error)[:80])
     outside = _ESCAPED_SIGN.sub("..", _CLASS.sub("c", _ESCAPED_BACKSLASH.sub("..", pattern)))
     for sign, name in _LACKING:
         if sign.search(outside):
-            return f"{name} cannot run in linear time, or is unknown to RE2"
+            return _("{name} cannot run in linear time, or is unknown to RE2", name=_(name))
     if any(int(number or 0) > _MAX_REPEATS for numbers in _REPEAT.findall(outside) for number in numbers):
-        return f"a repeat above {_MAX_REPEATS} is too much for RE2"
+        return _("a repeat above {max_repeats} is too much for RE2", max_repeats=_MAX_REPEATS)
     return None
 
 

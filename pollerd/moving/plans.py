@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pollerd.texts import _
+
 PIXELS_MOST = 100_000
 
 
@@ -27,7 +29,7 @@ def plan_of(browser: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     for step in browser.get("steps", ()):
         made = _step(step)
         if made is None:
-            lost.append(f"the step {next(iter(step))}: a plan names elements by CSS only")
+            lost.append(_("the step {next}: a plan names elements by CSS only", next=next(iter(step))))
         else:
             steps.append(made)
     if steps:

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from pollerd.errors import InvalidValueError
 from pollerd.moving.draft import Draft
+from pollerd.texts import _
 from pollerd.urls import normalise_url, spelling_of
 
 OWN_HEADERS = frozenset(
@@ -30,21 +31,25 @@ def set_url(draft: Draft, key: str, value: object) -> bool:
     cannot be.
     """
     if not isinstance(value, str):
-        draft.report.not_carried(key, f"must be a text; it is a {type(value).__name__}: the whole entry is skipped")
+        draft.report.not_carried(
+            key, _("must be a text; it is a {name}: the whole entry is skipped", name=type(value).__name__)
+        )
         return False
     try:
         bare, user = _without_user(value.strip())
         normal = normalise_url(bare)
         draft.url = spelling_of(bare, normal) or normal
     except (InvalidValueError, ValueError) as error:
-        allowed = error.allowed if isinstance(error, InvalidValueError) else "a well-formed URL"
-        draft.report.not_carried(key, f"must be {allowed}: the whole entry is skipped")
+        allowed = error.allowed if isinstance(error, InvalidValueError) else _("a well-formed URL")
+        draft.report.not_carried(key, _("must be {allowed}: the whole entry is skipped", allowed=allowed))
         return False
     if user is not None:
         draft.fields["credentials"] = user
     fragment = bare.partition("#")[2]
     if fragment and not fragment.isdecimal():
-        draft.report.approximated(key, "what follows # is dropped: no server sees it; jobs of one URL become one site")
+        draft.report.approximated(
+            key, _("what follows # is dropped: no server sees it; jobs of one URL become one site")
+        )
     else:
         draft.report.carried(key)
     draft.name = draft.name or fragment
@@ -56,14 +61,14 @@ def _without_user(url: str) -> tuple[str, dict[str, str] | None]:
     userinfo, at, place = parts.netloc.rpartition("@")
     if not at:
         return url, None
-    user, _, password = userinfo.partition(":")
+    user, _ignored, password = userinfo.partition(":")
     return urlunsplit(parts._replace(netloc=place)), {"username": unquote(user), "password": unquote(password)}
 
 
 def set_headers(draft: Draft, key: str, raw: object) -> None:
     """Adds headers from a mapping; names each that cannot be sent, and never a value."""
     if not isinstance(raw, Mapping):
-        draft.report.not_carried(key, f"must be a table of texts; it is a {type(raw).__name__}")
+        draft.report.not_carried(key, _("must be a table of texts; it is a {name}", name=type(raw).__name__))
         return
     if not raw:
         draft.report.nothing_said(key)
@@ -79,9 +84,13 @@ def add_header(draft: Draft, key: str, name: str, value: object) -> None:
     headers = {known: old for known, old in headers.items() if known.lower() != name.lower()}
     size = sum(len(a) + len(b) for a, b in headers.items()) + len(name) + len(text or "")
     if wrong is None and (len(headers) >= MOST_HEADERS or size > MOST_HEADERS_SIZE):
-        wrong = f"more than {MOST_HEADERS} headers, or {MOST_HEADERS_SIZE} characters together"
+        wrong = _(
+            "more than {most_headers} headers, or {most_headers_size} characters together",
+            most_headers=MOST_HEADERS,
+            most_headers_size=MOST_HEADERS_SIZE,
+        )
     if wrong is None and name.lower() == "authorization" and "credentials" in draft.fields:
-        wrong = "the URL has a user name and password already"
+        wrong = _("the URL has a user name and password already")
     if wrong is not None:
         draft.report.not_carried(key, wrong)
         return
@@ -91,12 +100,12 @@ def add_header(draft: Draft, key: str, name: str, value: object) -> None:
 
 def _wrong_header(name: str, value: str | None) -> str | None:
     if not _NAME.fullmatch(name):
-        return "no name of a header"
+        return _("no name of a header")
     if name.lower() in OWN_HEADERS:
-        return "pollerd sets this header itself"
+        return _("pollerd sets this header itself")
     if value is None:
-        return "its value is no text"
-    return None if _VALUE.fullmatch(value) else "its value has other characters than printable ASCII"
+        return _("its value is no text")
+    return None if _VALUE.fullmatch(value) else _("its value has other characters than printable ASCII")
 
 
 def set_cookies(draft: Draft, key: str, raw: object) -> None:
@@ -117,7 +126,7 @@ def set_proxy(draft: Draft, key: str, value: object) -> None:
         draft.fields["proxy"] = value.strip()
         draft.report.carried(key)
     else:
-        draft.report.not_carried(key, "only http:// and https:// proxies can be used")
+        draft.report.not_carried(key, _("only http:// and https:// proxies can be used"))
 
 
 def set_tags(draft: Draft, key: str, values: Iterable[object]) -> None:
@@ -128,9 +137,12 @@ def set_tags(draft: Draft, key: str, values: Iterable[object]) -> None:
     if tags:
         draft.fields["tags"] = tags[:MOST_TAGS]
     if len(tags) > MOST_TAGS:
-        draft.report.not_carried(key, f"only {MOST_TAGS} tags are kept")
+        draft.report.not_carried(key, _("only {most_tags} tags are kept", most_tags=MOST_TAGS))
     elif [tag.strip() for tag in names] != kept:
-        draft.report.approximated(key, f"tags have at most {MOST_TAG_LENGTH} printable characters, and no ';'")
+        draft.report.approximated(
+            key,
+            _("tags have at most {most_tag_length} printable characters, and no ';'", most_tag_length=MOST_TAG_LENGTH),
+        )
     else:
         draft.report.carried(key)
 

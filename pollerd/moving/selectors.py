@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+from pollerd.texts import _
+
 _CONTAINS = re.compile(r":(?:-soup-)?contains\(")
 _XPATH_2 = re.compile(
     r"\b(matches|lower-case|upper-case|string-join|replace|tokenize|ends-with|distinct-values|for|if|some|every|exists"
@@ -27,7 +29,7 @@ def css(text: str) -> str:
 
 def css_lacking(text: str) -> str | None:
     """Returns why the CSS selector cannot be carried over; None if it can."""
-    return None if text.strip() else "is empty"
+    return None if text.strip() else _("is empty")
 
 
 def css_as_xpath(selector: str, *, xml: bool = False) -> str | None:
@@ -60,16 +62,16 @@ def xpath_within(expression: str) -> str | None:
 def xpath_lacking(text: str) -> str | None:
     """Returns why the expression is no XPath 1.0 as pollerd takes it; None if it may be."""
     if not text.strip():
-        return "is empty"
+        return _("is empty")
     plain = _STRING.sub('""', text)
     match = _XPATH_2.search(plain)
     if match:
-        return f'"{match[1]}" is XPath 2 or 3; XPath 1.0 is understood'
+        return _('"{match}" is XPath 2 or 3; XPath 1.0 is understood', match=match[1])
     match = _EXSLT.search(plain)
     if match:
-        return f'functions of "{match[1]}:" are extensions; XPath 1.0 is understood'
+        return _('functions of "{match}:" are extensions; XPath 1.0 is understood', match=match[1])
     if "=>" in plain or "||" in plain or _SEQUENCE.match(plain):
-        return "is XPath 2 or 3; XPath 1.0 is understood"
+        return _("is XPath 2 or 3; XPath 1.0 is understood")
     return None
 
 
@@ -102,22 +104,22 @@ def jsonpath(text: str) -> tuple[str | None, str]:
     """Returns (RFC 9535's spelling, what was changed), or (None, why not), of jsonpath-ng's expression."""
     path = text.strip()
     if not path:
-        return None, "is empty"
+        return None, _("is empty")
     if "`" in path or re.search(r"\[[/\\]", path):
-        return None, "extensions of its library (`len`, `sub`, sorting …) are no part of JSONPath (RFC 9535)"
+        return None, _("extensions of its library (`len`, `sub`, sorting …) are no part of JSONPath (RFC 9535)")
     if path.startswith("@"):
-        return None, "begins with @"
+        return None, _("begins with @")
     changed = []
     if not path.startswith("$"):
         path = f"$.{path}" if path[0] not in "[." else f"${path}"
-        changed.append("$ put in front")
+        changed.append(_("$ put in front"))
     path, number = _FILTER_WITHOUT_AT.subn(lambda match: f"{match[0]}@.", path)
     if number:
         changed.append("@. put before the fields of filters")
     path, number = _REGEX_MATCH.subn(r"search(\1, \2\3\2)", path)
     if number:
-        changed.append("=~ written as search()")
+        changed.append(_("=~ written as search()"))
     path, number = re.subn(r"(?<!&)&(?!&)", "&&", path)
     if number:
-        changed.append("& written as &&")
+        changed.append(_("& written as &&"))
     return path, ", ".join(changed)

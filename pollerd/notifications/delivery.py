@@ -19,6 +19,7 @@ from pollerd.notifications.message import AnswerKind, Message, Receipt
 from pollerd.notifications.schedule import next_attempt
 from pollerd.storage.notification_values import AttemptEnd, ClaimedMessage, DueTimes, NewMessages, Pause, StoredChannel
 from pollerd.storage.notifications import NotificationStore
+from pollerd.texts import _
 
 # The pace of a channel: messages a minute, and when single ones give way to groups. Pure.
 
@@ -262,7 +263,7 @@ class ChannelSender:
         except Exception as error:  # noqa: BLE001
             # A message that breaks our own code is retried and then dead; it holds up no other channel.
             self._log.error("message_fault", message_id=claim.message_id, exc_info=error)
-            return claim, Receipt(AnswerKind.RETRY, detail=f"internal error: {type(error).__name__}")
+            return claim, Receipt(AnswerKind.RETRY, detail=_("internal error: {name}", name=type(error).__name__))
 
     def _next_attempt(self, claim: ClaimedMessage, answer: Receipt, now: float) -> float | None:
         """Returns when to try the message again; None: never, or not again."""
@@ -359,7 +360,7 @@ class DeliveryLoop:
     async def close(self) -> None:
         """Closes every connection; may be repeated."""
         while self._senders:
-            _, sender = self._senders.popitem()
+            _ignored, sender = self._senders.popitem()
             await sender.close()
         await self._close()
 

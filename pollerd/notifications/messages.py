@@ -16,8 +16,8 @@ from pollerd.errors import InvalidValueError
 from pollerd.events import EventKind
 from pollerd.model import DEFAULT_SELECTION, Media
 from pollerd.notifications.message import Event, EventChange
-from pollerd.quantities import counted
 from pollerd.scheduling.windows import local_time
+from pollerd.texts import _, n_
 from pollerd.timestamps import parse_moment
 
 # Text of pages as plain lines: without characters that break lines, hide, or turn the direction of writing.
@@ -131,7 +131,7 @@ class _Words:
 def _changed(words: _Words) -> Description:
     change = words.event.change
     if change is None:
-        return Description(f"{words.site} changed", words.said("summary") or "It changed.", words.facts())
+        return Description(f"{words.site} changed", words.said("summary") or _("It changed."), words.facts())
     facts = _of_change(words, change) if words.with_facts else ()
     return Description(f"{words.site} changed", one_line(change.summary, LONGEST_SUMMARY), facts)
 
@@ -144,64 +144,74 @@ def _of_change(words: _Words, change: EventChange) -> tuple[tuple[str, str], ...
         *((one_line(name, 64), one_line(value, LONGEST_FACT)) for name, value in values),
         ("matched", one_line(change.why, LONGEST_FACT)),
         ("selection", selection),
-        ("changed after", "" if before is None else moment(before, words.zone)),
+        (_("changed after"), "" if before is None else moment(before, words.zone)),
     )
 
 
 def _first_seen(words: _Words) -> Description:
     return Description(
-        f"New site: {words.site}", words.said("summary") or "It was fetched for the first time.", words.facts()
+        _("New site: {site}", site=words.site),
+        words.said("summary") or _("It was fetched for the first time."),
+        words.facts(),
     )
 
 
 def _failing(words: _Words) -> Description:
     failures = words.data.get("failures")
-    in_a_row = f"{counted(failures, 'poll')} in a row" if isinstance(failures, int) else ""
-    facts = words.facts(("failed", in_a_row), ("last successful poll", words.moment("since")))
-    return Description(f"{words.site} is failing", words.said("detail") or "It cannot be fetched.", facts)
+    in_a_row = n_("{count} poll in a row", "{count} polls in a row", failures) if isinstance(failures, int) else ""
+    facts = words.facts(("failed", in_a_row), (_("last successful poll"), words.moment("since")))
+    return Description(
+        _("{site} is failing", site=words.site), words.said("detail") or _("It cannot be fetched."), facts
+    )
 
 
 def _recovered(words: _Words) -> Description:
-    facts = words.facts(("failed since", words.moment("since")))
-    return Description(f"{words.site} is back", words.said("detail") or "It can be fetched again.", facts)
+    facts = words.facts((_("failed since"), words.moment("since")))
+    return Description(
+        _("{site} is back", site=words.site), words.said("detail") or _("It can be fetched again."), facts
+    )
 
 
 def _gone(words: _Words) -> Description:
-    detail = words.said("detail") or "The server says that the page was removed for good (410)."
-    return Description(f"{words.site} is gone", detail, words.facts())
+    detail = words.said("detail") or _("The server says that the page was removed for good (410).")
+    return Description(_("{site} is gone", site=words.site), detail, words.facts())
 
 
 def _moved(words: _Words) -> Description:
-    facts = words.facts(("new URL", words.said("new_url", 2_000)))
-    return Description(f"{words.site} moved", words.said("detail") or "The page redirects permanently.", facts)
+    facts = words.facts((_("new URL"), words.said("new_url", 2_000)))
+    return Description(f"{words.site} moved", words.said("detail") or _("The page redirects permanently."), facts)
 
 
 def _no_text(words: _Words) -> Description:
-    detail = words.said("detail") or "The page has no text that could be compared."
-    return Description(f"{words.site} has no text", detail, words.facts())
+    detail = words.said("detail") or _("The page has no text that could be compared.")
+    return Description(_("{site} has no text", site=words.site), detail, words.facts())
 
 
 def _nothing_selected(words: _Words) -> Description:
-    detail = words.said("detail") or "The selection matches nothing on the page."
+    detail = words.said("detail") or _("The selection matches nothing on the page.")
     return Description(
-        f"{words.site}: the watched part is missing", detail, words.facts(("selection", words.said("selection")))
+        _("{site}: the watched part is missing", site=words.site),
+        detail,
+        words.facts(("selection", words.said("selection"))),
     )
 
 
 def _blind(words: _Words) -> Description:
     facts = words.facts(("from", words.moment("from")), ("to", words.moment("to")))
-    return Description("pollerd could not poll", words.said("detail") or "Nothing could be polled for a while.", facts)
+    return Description(
+        _("pollerd could not poll"), words.said("detail") or _("Nothing could be polled for a while."), facts
+    )
 
 
 def _over_budget(words: _Words) -> Description:
     if words.data.get("over"):
         return Description(
-            "The budget is large enough again",
-            words.said("detail") or "All maximum intervals can be kept.",
+            _("The budget is large enough again"),
+            words.said("detail") or _("All maximum intervals can be kept."),
             words.facts(),
         )
-    detail = words.said("detail") or "Some sites cannot be polled within their maximum interval."
-    return Description("The budget is too small for the maximum intervals", detail, words.facts())
+    detail = words.said("detail") or _("Some sites cannot be polled within their maximum interval.")
+    return Description(_("The budget is too small for the maximum intervals"), detail, words.facts())
 
 
 def _channel_down(words: _Words) -> Description:
@@ -209,14 +219,18 @@ def _channel_down(words: _Words) -> Description:
     name = f"Channel {channel}" if channel else "A channel"
     if words.data.get("over"):
         return Description(
-            f"{name} works again", words.said("detail") or "Queued messages are sent now.", words.facts()
+            _("{name} works again", name=name),
+            words.said("detail") or _("Queued messages are sent now."),
+            words.facts(),
         )
-    detail = words.said("detail") or "Its credentials were rejected. Messages are queued until the channel works again."
-    return Description(f"{name} is down", detail, words.facts())
+    detail = words.said("detail") or _(
+        "Its credentials were rejected. Messages are queued until the channel works again."
+    )
+    return Description(_("{name} is down", name=name), detail, words.facts())
 
 
 def _test(words: _Words) -> Description:
-    return Description("Test message from pollerd", "This channel works.", words.facts())
+    return Description(_("Test message from pollerd"), _("This channel works."), words.facts())
 
 
 _KINDS: Mapping[EventKind, Callable[[_Words], Description]] = {

@@ -19,6 +19,7 @@ from pollerd.model import Media, OutcomeKind
 from pollerd.notifications.schedule import Digest, ends_some_time
 from pollerd.scheduling.windows import clock_of, windows_of, zone_of
 from pollerd.site_settings import DAYS, Windows
+from pollerd.texts import N_, _
 from pollerd.timestamps import parse_moment, rfc3339
 
 PatternSettings = Mapping[str, object]
@@ -91,7 +92,7 @@ def check_keys(field: str, fields: Mapping[object, object], known: Sequence[str]
     for key in fields:
         if key not in known:
             name = str(key)[:60]
-            raise unknown_name(f"{field}.{name}", "field", name, known, f"known: {', '.join(known)}")
+            raise unknown_name(f"{field}.{name}", N_("field"), name, known, f"known: {', '.join(known)}")
 
 
 # Times of a rule: digests, quiet hours, muted until.
@@ -107,20 +108,20 @@ def digest_of(field: str, value: object) -> Digest | None:
     """
     if value is None or value == _NONE:
         return None
-    allowed = '"none", {"every": "hour"} or {"every": "day", "at": "08:00", "zone": "Europe/Berlin"}'
+    allowed = _('"none", {"every": "hour"} or {"every": "day", "at": "08:00", "zone": "Europe/Berlin"}')
     if not isinstance(value, Mapping):
         raise InvalidValueError(field, allowed, shown(value))
     every = value.get("every")
     if every not in ("hour", "day"):
-        raise InvalidValueError(f"{field}.every", "hour or day", shown(every))
+        raise InvalidValueError(f"{field}.every", _("hour or day"), shown(every))
     check_keys(field, value, _HOURLY if every == "hour" else _DAILY)
     if every == "hour":
         return Digest("hour", zone=_zone(f"{field}.zone", value.get("zone", "UTC")))
     for needed in ("at", "zone"):
         if needed not in value:
-            raise refusal(f"{field}.{needed}", "a daily digest needs it")
+            raise refusal(f"{field}.{needed}", _("a daily digest needs it"))
     if not isinstance(value["at"], str):
-        raise InvalidValueError(f"{field}.at", "a time such as 08:00", shown(value["at"]))
+        raise InvalidValueError(f"{field}.at", _("a time such as 08:00"), shown(value["at"]))
     clock_of(value["at"], f"{field}.at")
     days = _days(f"{field}.days", value.get("days"))
     return Digest("day", value["at"], days, _zone(f"{field}.zone", value["zone"]))
@@ -135,7 +136,7 @@ def quiet_of(field: str, value: object) -> Windows | None:
         check_keys(field, value, ("zone", "hours"))
     windows = windows_of(value, field, hours="hours")
     if windows is not None and not ends_some_time(windows):
-        raise InvalidValueError(f"{field}.hours", "hours that leave some time of the week", "the whole week")
+        raise InvalidValueError(f"{field}.hours", _("hours that leave some time of the week"), _("the whole week"))
     return windows
 
 
@@ -151,13 +152,13 @@ def moment_of(field: str, value: object) -> float | None:
     if isinstance(value, str):
         return round(parse_moment(field, value), 3)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InvalidValueError(field, "a time such as 2026-01-31T12:00:00Z, or epoch seconds", shown(value))
+        raise InvalidValueError(field, _("a time such as 2026-01-31T12:00:00Z, or epoch seconds"), shown(value))
     return round(float(value), 3)
 
 
 def _zone(field: str, value: object) -> str:
     if not isinstance(value, str):
-        raise InvalidValueError(field, "the name of a time zone, such as Europe/Berlin", shown(value))
+        raise InvalidValueError(field, _("the name of a time zone, such as Europe/Berlin"), shown(value))
     zone_of(value, field)
     return value
 
@@ -165,11 +166,11 @@ def _zone(field: str, value: object) -> str:
 def _days(field: str, value: object) -> tuple[str, ...]:
     if value is None:
         return DAYS
-    days = list_of(field, value, len(DAYS), f"days among {', '.join(DAYS)}")
+    days = list_of(field, value, len(DAYS), _("days among {days}", days=", ".join(DAYS)))
     for place, day in enumerate(days):
         if day not in DAYS:
             raise InvalidValueError(
-                f"{field}[{place}]", with_nearest(f"one of {', '.join(DAYS)}", str(day), DAYS), shown(day)
+                f"{field}[{place}]", with_nearest(_("one of {days}", days=", ".join(DAYS)), str(day), DAYS), shown(day)
             )
     return tuple(day for day in DAYS if day in days)
 
@@ -203,10 +204,10 @@ def parse_rule(value: object, field: str = "rule", id: int = 0) -> Rule:
     fields = _table(field, value, _KNOWN)
     for needed in ("name", "channels"):
         if fields.get(needed) is None:
-            raise refusal(f"{field}.{needed}", "is needed")
+            raise refusal(f"{field}.{needed}", _("is needed"))
     return Rule(
         name=_name(f"{field}.name", fields["name"]),
-        channels=_names(f"{field}.channels", fields["channels"], "names of channels"),
+        channels=_names(f"{field}.channels", fields["channels"], _("names of channels")),
         id=id,
         events=_events(f"{field}.events", fields.get("events")),
         scope=_scope(f"{field}.sites", fields.get("sites")),
@@ -229,7 +230,7 @@ def _table(field: str, value: object, known: Sequence[str]) -> Mapping[str, Any]
 def _name(field: str, value: object) -> str:
     name = text(field, value, LONGEST_NAME)
     if not name.strip() or name != name.strip() or not name.isprintable():
-        raise InvalidValueError(field, "a name of printable characters, without spaces around it", shown(name))
+        raise InvalidValueError(field, _("a name of printable characters, without spaces around it"), shown(name))
     return name
 
 
@@ -244,7 +245,7 @@ def _among(field: str, value: object, allowed: Collection[str]) -> list[str]:
     items = list_of(field, value, MAX_ITEMS, f"of {', '.join(words)}")
     for place, word in enumerate(items):
         if word not in words:
-            reason = with_nearest(f"one of {', '.join(words)}", str(word), words)
+            reason = with_nearest(_("one of {words}", words=", ".join(words)), str(word), words)
             raise InvalidValueError(f"{field}[{place}]", reason, shown(word))
     return list(dict.fromkeys(str(item) for item in items))
 
@@ -254,8 +255,9 @@ def _events(field: str, value: object) -> tuple[EventKind, ...]:
         return (EventKind.CHANGED,)
     kinds = tuple(EventKind(kind) for kind in _among(field, value, _EVENTS))
     if EventKind.RECOVERED in kinds and EventKind.FAILING not in kinds:
-        allowed = (
-            f"together with {EventKind.FAILING.value}: a rule reports the recovery from a failure that it reported"
+        allowed = _(
+            "together with {failing}: a rule reports the recovery from a failure that it reported",
+            failing=EventKind.FAILING.value,
         )
         raise InvalidValueError(field, allowed, EventKind.RECOVERED.value)
     return kinds
@@ -271,7 +273,7 @@ def _scope(field: str, value: object) -> RuleScope:
             continue
         where = f"{field}.{key}"
         if key == "ids":
-            ids = list_of(where, fields[key], MAX_ITEMS, "ids of sites")
+            ids = list_of(where, fields[key], MAX_ITEMS, _("ids of sites"))
             checked = (whole_number(f"{where}[{place}]", site_id, 1, 2**63 - 1) for place, site_id in enumerate(ids))
             lists[key] = tuple(dict.fromkeys(checked))
         elif key == "media":
@@ -322,7 +324,7 @@ def _patience(field: str, value: object) -> Patience:
 
 def _seconds(field: str, value: object) -> float:
     """Returns a duration from 1 s to a year, given in seconds or as 6h."""
-    allowed = f"{quantities.DURATION}, from 1 s to 365 d"
+    allowed = _("{duration}, from 1 s to 365 d", duration=quantities.DURATION)
     try:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise ValueError(allowed)

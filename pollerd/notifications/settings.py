@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from yarl import URL
 
 from pollerd.errors import InvalidValueError
+from pollerd.texts import _
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ class NotificationSettings:
         except ValueError:
             fits = False
         if not fits:
-            raise InvalidValueError("public_url", "an http or https URL without query", self.public_url[:200])
+            raise InvalidValueError("public_url", _("an http or https URL without query"), self.public_url[:200])
 
     @property
     def host(self) -> str:

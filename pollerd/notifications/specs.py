@@ -13,6 +13,7 @@ from pollerd.notifications.channels.webhook import WEBHOOK
 from pollerd.notifications.rules import document_of, parse_rule
 from pollerd.notifications.stored_channels import with_settings
 from pollerd.storage.notification_values import ChannelSpec, Origin, RuleSpec
+from pollerd.texts import _
 
 Spec = TypeVar("Spec", ChannelSpec, RuleSpec)
 _NO_SETTINGS = ("name", "kind", "enabled")
@@ -22,7 +23,7 @@ def rule_spec(document: Mapping[str, Any], origin: Origin = Origin.API) -> RuleS
     """Returns a rule for the database from its document, checked. Raises InvalidValueError."""
     rule = parse_rule(dict(document))
     if rule.muted_until is not None:
-        raise refusal("rule.muted_until", "a rule is muted by its own call, not here")
+        raise refusal("rule.muted_until", _("a rule is muted by its own call, not here"))
     settings = orjson.dumps(document_of(rule)).decode()
     return RuleSpec(rule.name, settings, enabled=rule.enabled, origin=origin)
 
@@ -30,7 +31,7 @@ def rule_spec(document: Mapping[str, Any], origin: Origin = Origin.API) -> RuleS
 def checked_name(name: object) -> str:
     """Returns the name of a channel. Raises InvalidValueError."""
     if not isinstance(name, str) or not 0 < len(name) <= 100 or not name.isprintable() or name != name.strip():
-        allowed = "1 to 100 printable characters without white space around them"
+        allowed = _("1 to 100 printable characters without white space around them")
         raise InvalidValueError("name", allowed, name[:100] if isinstance(name, str) else None)
     return name
 
@@ -57,7 +58,7 @@ def _listed(section: str, tables: Sequence[Mapping[str, Any]], made: Callable[[M
             field = error.field.removeprefix("rule.")
             raise error.of(f"{section}[{place}].{field}") from error
         if spec.name in specs:
-            raise refusal(f"{section}[{place}].name", f"{masked(spec.name)!r} is listed twice")
+            raise refusal(f"{section}[{place}].name", _("{spec!r} is listed twice", spec=masked(spec.name)))
         specs[spec.name] = spec
     return list(specs.values())
 
@@ -65,11 +66,11 @@ def _listed(section: str, tables: Sequence[Mapping[str, Any]], made: Callable[[M
 def _channel(fields: Mapping[str, Any]) -> ChannelSpec:
     kind, enabled = fields.get("kind"), fields.get("enabled", True)
     if not isinstance(kind, str):
-        raise InvalidValueError("kind", "webhook, email, nats or apprise", None)
+        raise InvalidValueError("kind", _("webhook, email, nats or apprise"), None)
     if not isinstance(enabled, bool):
-        raise InvalidValueError("enabled", "true or false", None)
+        raise InvalidValueError("enabled", _("true or false"), None)
     if kind == WEBHOOK and "secret" not in fields:
-        allowed = "given, as secret_file or secret: a secret that is made here would not be shown"
+        allowed = _("given, as secret_file or secret: a secret that is made here would not be shown")
         raise InvalidValueError("secret", allowed, NOT_SHOWN)
     spec = ChannelSpec(checked_name(fields.get("name")), kind, enabled=enabled, origin=Origin.FILE)
     return with_settings(spec, {name: value for name, value in fields.items() if name not in _NO_SETTINGS})

@@ -25,6 +25,7 @@ from pollerd.notifications.channels.webhook import HEADER
 from pollerd.notifications.writing import Limits, Look, Medium
 from pollerd.scheduling.windows import zone_of
 from pollerd.storage.notification_values import ChannelSpec
+from pollerd.texts import _
 
 # Options of delivery on a channel, whatever its kind: pace, grouping, template and time zone.
 
@@ -138,7 +139,7 @@ def with_new_secret(spec: ChannelSpec, *, until: float) -> ChannelSpec:
     known = opened(spec)
     settings, secrets = known.channel
     if not isinstance(settings, WebhookSettings):
-        raise InvalidValueError("kind", "webhook: secrets of other channels are given by their receivers", spec.kind)
+        raise InvalidValueError("kind", _("webhook: secrets of other channels are given by their receivers"), spec.kind)
     fresh = {**secrets, "secret": new_secret()}
     if "secret" in secrets:  # else it came without, by an import
         settings, fresh["previous_secret"] = msgspec.structs.replace(settings, previous_until=until), secrets["secret"]

@@ -25,6 +25,7 @@ from pollerd.errors import PermanentError, PollerdError, with_nearest
 from pollerd.notifications.message import Event, EventChange, EventSite, Message
 from pollerd.notifications.messages import describe, one_line, plain_line
 from pollerd.notifications.writing import Medium, count, escaped, web_url
+from pollerd.texts import _
 from pollerd.timestamps import rfc3339
 
 
@@ -32,7 +33,9 @@ class TemplateError(PermanentError):
     """A template cannot be used, or fails. line: where, from 1; None: it concerns the whole."""
 
     def __init__(self, reason: str, line: int | None = None) -> None:
-        super().__init__(f"template: {reason}" if line is None else f"template, line {line}: {reason}")
+        super().__init__(
+            f"template: {reason}" if line is None else _("template, line {line}: {reason}", line=line, reason=reason)
+        )
         self.reason, self.line = reason, line
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -70,33 +73,33 @@ class LoopSteps:
     def _spend(self, number: int) -> None:
         self._left -= number
         if self._left < 0:
-            raise TemplateError(f"more than {MAX_STEPS:,} steps of loops")
+            raise TemplateError(_("more than {max_steps:,} steps of loops", max_steps=MAX_STEPS))
 
 
 def bounded(value: Any) -> Any:
     """Returns a value. Raises TemplateError: it is too long."""
     if isinstance(value, str):
         if len(value) > MAX_CHARACTERS:
-            raise TemplateError(f"a text of more than {MAX_CHARACTERS:,} characters")
+            raise TemplateError(_("a text of more than {max_characters:,} characters", max_characters=MAX_CHARACTERS))
     elif isinstance(value, int):
         if value.bit_length() > _MAX_BITS:
-            raise TemplateError("a number with too many digits")
+            raise TemplateError(_("a number with too many digits"))
     elif isinstance(value, Sized) and len(value) > MAX_ITEMS:
-        raise TemplateError(f"a list of more than {MAX_ITEMS:,} items")
+        raise TemplateError(_("a list of more than {max_items:,} items", max_items=MAX_ITEMS))
     return value
 
 
 def check_operation(operator: str, left: Any, right: Any) -> None:
     """Raises TemplateError if the result would be too large to be computed first and checked after."""
     if operator == "%" and isinstance(left, str):
-        raise TemplateError("texts are put together by ~, not by %")
+        raise TemplateError(_("texts are put together by ~, not by %"))
     if operator == "**":
         if isinstance(left, int) and isinstance(right, int) and right * max(left.bit_length(), 1) > _MAX_BITS:
-            raise TemplateError("a number with too many digits")
+            raise TemplateError(_("a number with too many digits"))
     elif operator == "*":
         for some, times in ((left, right), (right, left)):
             if isinstance(some, str | list | tuple) and isinstance(times, int) and len(some) * times > MAX_ITEMS:
-                raise TemplateError("a repetition that is too long")
+                raise TemplateError(_("a repetition that is too long"))
 
 
 # Filters for templates: those of Jinja2 whose time and memory are bounded, and some of our own.
@@ -134,7 +137,7 @@ def _replace(text: Any, old: str, new: str) -> str:
 def _round(number: float, places: Any = 0) -> float:
     """Rounds to decimal places."""
     if not isinstance(places, int) or abs(places) > _MAX_PLACES:
-        raise TemplateError(f"round takes at most {_MAX_PLACES} places")
+        raise TemplateError(_("round takes at most {max_places} places", max_places=_MAX_PLACES))
     return round(number, places)
 
 
@@ -186,19 +189,21 @@ def check_syntax(tree: nodes.Template, known: Collection[str]) -> None:
     """Raises TemplateError for what a template may not contain. known: names of the values that it is given."""
     for kind, tag in _REFUSED:
         for node in tree.find_all(kind):
-            raise TemplateError(f"{tag} is not possible here", node.lineno)
+            raise TemplateError(_("{tag} is not possible here", tag=tag), node.lineno)
     _check_private(tree)
     for loop in tree.find_all(nodes.For):
         if loop.recursive:
-            raise TemplateError("recursive loops are not possible here", loop.lineno)
+            raise TemplateError(_("recursive loops are not possible here"), loop.lineno)
     for used in tree.find_all(nodes.Filter):
         if used.name not in FILTERS:
             names = sorted(FILTERS)
-            raise TemplateError(with_nearest(f"there is no filter {used.name}", used.name, names), used.lineno)
+            raise TemplateError(
+                with_nearest(_("there is no filter {used}", used=used.name), used.name, names), used.lineno
+            )
     missing = find_undeclared_variables(tree) - set(known)
     for name in tree.find_all(nodes.Name):
         if name.name in missing:
-            allowed = f"there is no {name.name}; there are {', '.join(sorted(known))}"
+            allowed = _("there is no {name}; there are {known}", name=name.name, known=", ".join(sorted(known)))
             raise TemplateError(with_nearest(allowed, name.name, sorted(known)), name.lineno)
 
 
@@ -215,7 +220,7 @@ def _check_private(tree: nodes.Template) -> None:
 
 def _check_public(name: str, line: int) -> None:
     if name.startswith("_"):
-        raise TemplateError(f"{name[:60]} is private: names that begin with _ cannot be used", line)
+        raise TemplateError(_("{name} is private: names that begin with _ cannot be used", name=name[:60]), line)
 
 
 class Bounding(NodeTransformer):
@@ -328,7 +333,7 @@ def _shown(value: Any) -> str:
         return str(bounded(", ".join(_shown(item) for item in bounded(value))))
     if isinstance(value, Mapping):
         return tojson(value)
-    raise TemplateError(f"{type(value).__name__} is no text; of a list, join makes one")
+    raise TemplateError(_("{name} is no text; of a list, join makes one", name=type(value).__name__))
 
 
 # The context of a template: texts, numbers, lists and tables of one message. Texts are single lines, not escaped.
@@ -433,7 +438,7 @@ def render(template: str, medium: Medium, context: Mapping[str, Any], most: int 
         for piece in compiled.generate({**context, STEPS: LoopSteps()}):
             length += len(piece)
             if length > most:
-                raise TemplateError(f"it renders more than {most:,} characters")
+                raise TemplateError(_("it renders more than {most:,} characters", most=most))
             pieces.append(piece)
     except TemplateError as error:
         raise TemplateError(error.reason, error.line or _line_of(error.__traceback__)) from None
@@ -445,23 +450,25 @@ def render(template: str, medium: Medium, context: Mapping[str, Any], most: int 
 @lru_cache(maxsize=64)
 def _compiled(template: str, medium: Medium) -> Template:
     if len(template) > LONGEST_TEMPLATE:
-        raise TemplateError(f"longer than {LONGEST_TEMPLATE:,} characters")
+        raise TemplateError(_("longer than {longest_template:,} characters", longest_template=LONGEST_TEMPLATE))
     sandbox = sandbox_for(medium)
     try:
         tree = sandbox.parse(template)
         check_syntax(tree, (*NAMES, *GLOBALS))
         return sandbox.from_string(Bounding().visit(tree))
     except TemplateSyntaxError as error:
-        raise TemplateError(one_line(error.message or "not understood", _LONGEST_REASON), error.lineno) from None
+        raise TemplateError(one_line(error.message or _("not understood"), _LONGEST_REASON), error.lineno) from None
     except (RecursionError, MemoryError, SyntaxError, ValueError, OverflowError) as error:
-        raise TemplateError(f"nested too deep, or a number that is too long ({type(error).__name__})") from None
+        raise TemplateError(
+            _("nested too deep, or a number that is too long ({name})", name=type(error).__name__)
+        ) from None
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, SecurityError):
-        return one_line(f"not allowed: {error}", _LONGEST_REASON)
+        return one_line(_("not allowed: {error}", error=error), _LONGEST_REASON)
     if isinstance(error, MemoryError | RecursionError):
-        return f"it takes too much memory ({type(error).__name__})"
+        return _("it takes too much memory ({name})", name=type(error).__name__)
     return one_line(str(error) or type(error).__name__, _LONGEST_REASON)
 
 
@@ -506,5 +513,5 @@ def built_in_body(message: Message, medium: Medium) -> str:
 
 def _problem(rendered: str | PollerdError) -> str:
     if isinstance(rendered, str):
-        return "template: it renders nothing"
+        return _("template: it renders nothing")
     return one_line(str(rendered) if isinstance(rendered, TemplateError) else f"template: {rendered}", _LONGEST_PROBLEM)

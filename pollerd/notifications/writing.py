@@ -20,6 +20,7 @@ from pollerd.events import EventKind
 from pollerd.notifications.message import Event, EventSite, Message
 from pollerd.notifications.messages import LONGEST_NAME, describe, moment, one_line, plain_line
 from pollerd.quantities import counted
+from pollerd.texts import _, n_
 
 # Rows of a message, before it is written for a medium: each row is shown whole or not at all.
 
@@ -65,7 +66,7 @@ def rows_of_one(event: Event, most_lines: int, zone: tzinfo = UTC) -> Iterator[M
         yield MessageRow(RowKind.FACT, value, label)
     if event.link:
         yield _SPACE
-        yield MessageRow(RowKind.LINK, "See it", url=event.link)
+        yield MessageRow(RowKind.LINK, _("See it"), url=event.link)
 
 
 def rows_of_group(events: Sequence[Event]) -> Iterator[MessageRow]:
@@ -101,7 +102,7 @@ def _difference(event: Event, most_lines: int) -> Iterator[MessageRow]:
             yield MessageRow(kind, plain_line(line, _LONGEST_LINE))
     longest = max(len(change.added), len(change.removed))
     if change.cut or longest > most_lines:
-        yield MessageRow(RowKind.NOTE, "The difference is cut.")
+        yield MessageRow(RowKind.NOTE, _("The difference is cut."))
 
 
 def _site_row(site: EventSite) -> MessageRow:
@@ -236,7 +237,7 @@ def write(rows: Iterable[MessageRow], medium: Medium, most: int, title: str = ""
     """
     begins, ends = (_SHELL.format(title=html.escape(title)), _END) if medium is Medium.HTML else ("", "")
     writer = _WRITERS[medium]
-    tail = writer(MessageRow(RowKind.LINK, "See all", url=more_at)) if more_at else ""
+    tail = writer(MessageRow(RowKind.LINK, _("See all"), url=more_at)) if more_at else ""
     left = most - len(begins) - len(ends) - len(tail) - _NOTE_CHARACTERS
     pieces, cut = _fitting(list(rows), writer, left)
     if cut:
@@ -264,9 +265,9 @@ def _what_is_missing(rows: Iterable[MessageRow]) -> str:
     kinds = [row.kind for row in rows]
     items = kinds.count(RowKind.ITEM)
     if items:
-        return f"and {items:,} more"
+        return _("and {items:,} more", items=items)
     lines = kinds.count(RowKind.ADDED) + kinds.count(RowKind.REMOVED)
-    return f"and {counted(lines, 'more line', 'more lines')}" if lines else "and more"
+    return n_("and {count} more line", "and {count} more lines", lines) if lines else _("and more")
 
 
 def _text(row: MessageRow) -> str:
@@ -415,7 +416,7 @@ def count(events: Sequence[Event]) -> str:
     """Returns "137 changes at 12 sites"; events, if there are others among them."""
     sites = len({event.site.id for event in events if event.site is not None})
     thing = "change" if all(event.kind is EventKind.CHANGED for event in events) else "event"
-    return counted(len(events), thing) + (f" at {counted(sites, 'site')}" if sites else "")
+    return counted(len(events), thing) + (n_(" at {count} site", " at {count} sites", sites) if sites else "")
 
 
 def _in_order(events: Sequence[Event]) -> tuple[Event, ...]:

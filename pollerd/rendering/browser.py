@@ -24,6 +24,7 @@ from pollerd.fetching.client import user_agent
 from pollerd.quantities import soon
 from pollerd.rendering.outcome import browser_fault
 from pollerd.rendering.settings import RenderingSettings
+from pollerd.texts import _
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
@@ -106,11 +107,13 @@ def check_startable(settings: RenderingSettings) -> None:
     """Raises `ConfigError` where the browser cannot be started: no such program, or root without having said so."""
     path = Path(settings.browser or "")
     if not path.is_file() or not os.access(path, os.X_OK):
-        raise ConfigError(f"browser: {path} is not a program; install Chromium, or name where it is")
+        raise ConfigError(_("browser: {path} is not a program; install Chromium, or name where it is", path=path))
     if os.geteuid() == 0 and not settings.browser_no_sandbox:
         raise ConfigError(
-            "browser: Chromium has no sandbox when it runs as root; run pollerd as another user,"
-            " or say browser_no_sandbox where something else fences it"
+            _(
+                "browser: Chromium has no sandbox when it runs as root; run pollerd as another user,"
+                " or say browser_no_sandbox where something else fences it"
+            )
         )
 
 
@@ -156,7 +159,7 @@ class BrowserLink:
                 return self._open
             loop = asyncio.get_running_loop()
             if loop.time() < self._retry_at:
-                raise browser_fault(f"it is tried again {soon(self._retry_at - loop.time())}")
+                raise browser_fault(_("it is tried again {soon}", soon=soon(self._retry_at - loop.time())))
             await self._drop()
             self.starts += 1
             try:
@@ -269,7 +272,7 @@ def _clean_up(lost: OpenBrowser, closed: bool) -> None:
     if lost.pid is not None and (not closed or _is_ours(lost.pid, lost.folders)):
         with suppress(ProcessLookupError):
             os.kill(lost.pid, signal.SIGKILL)
-    for _ in range(_REMOVALS):
+    for _ignored in range(_REMOVALS):
         for folder in lost.folders:
             shutil.rmtree(folder, ignore_errors=True)
         if not any(folder.exists() for folder in lost.folders):
@@ -294,7 +297,7 @@ async def _by_address(address: str) -> str:
         return address
     addresses = await asyncio.get_running_loop().getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
     host = str(addresses[0][4][0])
-    userinfo, at, _ = parts.netloc.rpartition("@")
+    userinfo, at, _ignored = parts.netloc.rpartition("@")
     place = f"[{host}]" if ":" in host else host
     return parts._replace(netloc=f"{userinfo}{at}{place}:{parts.port or 80}").geturl()
 
@@ -302,8 +305,8 @@ async def _by_address(address: str) -> str:
 def _reason(error: Exception) -> str:
     """Returns the first line of a failure, without an address, which may hold a token."""
     if isinstance(error, TimeoutError):
-        return "it does not answer in time"
+        return _("it does not answer in time")
     if isinstance(error, OSError):
-        return error.strerror or "it is not reached"
+        return error.strerror or _("it is not reached")
     text = str(error).strip().partition("\n")[0]
-    return "it is not reached" if "://" in text else text or "it does not start"
+    return _("it is not reached") if "://" in text else text or _("it does not start")

@@ -29,6 +29,7 @@ from pollerd.fetching.guard import (
 from pollerd.fetching.settings import FetchSettings, Proxy, normalise_proxy, parse_proxy
 from pollerd.model import OutcomeKind
 from pollerd.rendering.outcome import PageRefusedError
+from pollerd.texts import _
 
 # Heads of HTTP/1.1 messages that cross the proxy, read and rewritten; bodies pass untouched. Lenient, as browsers are:
 # a line that is not understood passes unchanged.
@@ -76,7 +77,7 @@ async def read_head(reader: asyncio.StreamReader, begun: bytes = b"") -> tuple[b
     data = bytearray(begun)
     while (end := _END.search(data, max(0, len(data) - 65_540))) is None:
         if len(data) > MAX_HEAD_BYTES:
-            raise ValueError("head too long")
+            raise ValueError(_("head too long"))
         chunk = await reader.read(65_536)
         if not chunk:
             return b"", bytes(data)
@@ -89,7 +90,7 @@ def parse_request(head: bytes) -> RequestHead:
     first, *lines = head.replace(b"\r\n", b"\n").rstrip(b"\n").split(b"\n")
     request = _REQUEST.fullmatch(first)
     if request is None:
-        raise ValueError("not a request")
+        raise ValueError(_("not a request"))
     return RequestHead(request[1], request[2], tuple(_field(line) for line in lines))
 
 
@@ -109,7 +110,7 @@ def ending(head: bytes) -> bytes:
 def _field(line: bytes) -> tuple[bytes, bytes]:
     name, colon, value = line.partition(b":")
     if not colon or not name or name != name.strip():
-        raise ValueError("not a header field")
+        raise ValueError(_("not a header field"))
     return name, value.strip(b" \t")
 
 
@@ -222,7 +223,7 @@ async def _open_tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     head, rest = await read_head(reader)
     status = status_of(head)
     if status is None or rest:
-        raise PageRefusedError(OutcomeKind.CONNECT_ERROR, "the proxy's answer is not one of a proxy")
+        raise PageRefusedError(OutcomeKind.CONNECT_ERROR, _("the proxy's answer is not one of a proxy"))
     if not 200 <= status < 300:
         raise PageRefusedError(OutcomeKind.CONNECT_ERROR, proxy_refusal(status))
 

@@ -6,6 +6,7 @@ import re
 
 from pollerd.fetching.failures import one_line
 from pollerd.model import Outcome, OutcomeKind
+from pollerd.texts import _
 
 
 class RenderedOutcome(Outcome, frozen=True, gc=False):
@@ -51,7 +52,7 @@ class PageRefusedError(Exception):
 
 def browser_fault(detail: str) -> PageRefusedError:
     """Returns the refusal of a page because the browser failed."""
-    return PageRefusedError(OutcomeKind.CONNECT_ERROR, f"the browser failed: {detail}", ours=True)
+    return PageRefusedError(OutcomeKind.CONNECT_ERROR, _("the browser failed: {detail}", detail=detail), ours=True)
 
 
 def browser_gone(message: str) -> bool:
@@ -62,12 +63,12 @@ def browser_gone(message: str) -> bool:
 def navigation_refusal(message: str) -> PageRefusedError:
     """Returns the refusal for Playwright's message about a page that could not be loaded."""
     if "Download is starting" in message:
-        return PageRefusedError(OutcomeKind.PROTOCOL_ERROR, "the answer is a download, not a page")
+        return PageRefusedError(OutcomeKind.PROTOCOL_ERROR, _("the answer is a download, not a page"))
     match = _NET_ERROR.search(message)
     if match is None:
-        return PageRefusedError(OutcomeKind.PROTOCOL_ERROR, "the page could not be loaded")
+        return PageRefusedError(OutcomeKind.PROTOCOL_ERROR, _("the page could not be loaded"))
     name = match[1]
     if name.startswith(_OUR_PROXY):
-        return browser_fault(f"it does not reach pollerd's proxy ({name})")
+        return browser_fault(_("it does not reach pollerd's proxy ({name})", name=name))
     kind = next((kind for start, kind in _KINDS if name.startswith(start)), OutcomeKind.PROTOCOL_ERROR)
-    return PageRefusedError(kind, f"the page could not be loaded: {name}")
+    return PageRefusedError(kind, _("the page could not be loaded: {name}", name=name))

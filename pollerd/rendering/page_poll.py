@@ -26,6 +26,7 @@ from pollerd.rendering.outcome import PageRefusedError, RenderedOutcome, browser
 from pollerd.rendering.plan import RenderPlan
 from pollerd.rendering.proxy import ForwardProxy, ProxySession
 from pollerd.rendering.reading import read_html, screenshot, take_step
+from pollerd.texts import _
 from pollerd.urls import host_of, join_url, origin_of
 
 # The watch on a page's main document: redirects are permitted one by one, the site's own headers reach its own origin
@@ -116,7 +117,7 @@ class DocumentWatch:
     def _with_own(self, event: dict[str, Any]) -> list[dict[str, str]]:
         """Returns a request's headers and the site's own; the pattern has matched its origin."""
         sent = dict(event["request"]["headers"])
-        names = {name.lower() for name, _ in self._own}
+        names = {name.lower() for name, _ignored in self._own}
         kept = [(name, str(value)) for name, value in sent.items() if name.lower() not in names]
         return [{"name": name, "value": value} for name, value in (*kept, *self._own)]
 
@@ -146,20 +147,22 @@ class DocumentWatch:
 
     def _by_status(self, status: int) -> PageRefusedError:
         kind = kind_of_status(status, self.retry_after(0.0))
-        return PageRefusedError(kind, f"HTTP status {status}")
+        return PageRefusedError(kind, _("HTTP status {status}", status=status))
 
     async def _follow(self, base: str, status: int) -> None:
         """Permits one redirect of the page's own answer; later ones are what the page loads."""
         try:
             target = join_url(base.partition("#")[0], self.header("location") or "")
         except InvalidValueError as error:
-            raise PageRefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} refused: {error}") from error
+            raise PageRefusedError(
+                OutcomeKind.PROTOCOL_ERROR, _("redirect {status} refused: {error}", status=status, error=error)
+            ) from error
         if not self._first:
             self.url = target
             return
         self.redirects.append(Redirect(status, target))
         if len(self.redirects) > self._most:
-            raise PageRefusedError(OutcomeKind.PROTOCOL_ERROR, f"more than {self._most} redirects")
+            raise PageRefusedError(OutcomeKind.PROTOCOL_ERROR, _("more than {most} redirects", most=self._most))
         await self._ask(target)
         self.url = target
         self._on_sent(host_of(target))
@@ -168,7 +171,7 @@ class DocumentWatch:
         if self._may_follow is None or await _granted(self._may_follow(target)):
             return
         blocked = await self._dialler.check(target)
-        raise blocked or PageRefusedError(OutcomeKind.DENIED, f"redirect to {target} is not allowed")
+        raise blocked or PageRefusedError(OutcomeKind.DENIED, _("redirect to {target} is not allowed", target=target))
 
 
 async def _granted(asking: Awaitable[bool]) -> bool:
@@ -223,7 +226,7 @@ class PagePoll:
         self._loop = asyncio.get_running_loop()
         self._seconds = min(plan.timeout or environment.deadline_seconds, environment.deadline_seconds)
         self._started_at, self._started_mono = environment.clock(), self._loop.time()
-        self._awaiting = "no complete page within the deadline"
+        self._awaiting = _("no complete page within the deadline")
         self._stopped: asyncio.Future[PageRefusedError] = self._loop.create_future()
         self._proxy_session: ProxySession | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -257,7 +260,7 @@ class PagePoll:
         )
         self._proxy_session = session
         context: BrowserContext | None = None
-        lost = partial(self._stop, browser_fault("it ended while it rendered"))
+        lost = partial(self._stop, browser_fault(_("it ended while it rendered")))
         opened.browser.on("disconnected", lost)
         try:
             try:
@@ -265,9 +268,9 @@ class PagePoll:
                     context = await self._new_context(opened, session)
                     page, target = await self._new_page(context)
             except TimeoutError as error:
-                raise browser_fault("it opens no page in time") from error
+                raise browser_fault(_("it opens no page in time")) from error
             except Error as error:
-                raise browser_fault("it opens no page") from error
+                raise browser_fault(_("it opens no page")) from error
             return await self._rendered(page, target, send)
         except PageRefusedError as refusal:
             if refusal.ours:  # it may not know itself that it is gone
@@ -304,7 +307,9 @@ class PagePoll:
     async def _new_page(self, context: BrowserContext) -> tuple[Page, CDPSession]:
         page = await context.new_page()
         context.on("page", self._popup)
-        page.on("crash", lambda _: self._stop(PageRefusedError(OutcomeKind.PROTOCOL_ERROR, "the page crashed")))
+        page.on(
+            "crash", lambda _ignored: self._stop(PageRefusedError(OutcomeKind.PROTOCOL_ERROR, _("the page crashed")))
+        )
         return page, await self._document.attach(context, page)
 
     async def _end(self, opened: OpenBrowser, context: BrowserContext | None, session: ProxySession) -> None:
@@ -334,7 +339,7 @@ class PagePoll:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
-    def _stop(self, refusal: PageRefusedError, *_: Any) -> None:
+    def _stop(self, refusal: PageRefusedError, *_ignored: Any) -> None:
         if not self._stopped.done():
             self._stopped.set_result(refusal)
 
@@ -353,7 +358,7 @@ class PagePoll:
 
         written = write() if send is None else send(write)
         if not (written if isinstance(written, bool) else await written):
-            raise self._stopped.result() if self._stopped.done() else browser_fault("its page is gone")
+            raise self._stopped.result() if self._stopped.done() else browser_fault(_("its page is gone"))
         work = self._loop.create_task(self._work(page, target, navigations[0]), name="render")
         try:
             ends = self._started_mono + self._seconds
@@ -377,16 +382,22 @@ class PagePoll:
         try:
             await self._wait(page)
             for position, step in enumerate(self._plan.steps):
-                self._awaiting = f"step {position + 1} ({step.action}) was not possible within the deadline"
+                self._awaiting = _(
+                    "step {position} ({action}) was not possible within the deadline",
+                    position=position + 1,
+                    action=step.action,
+                )
                 await take_step(page, position, step)
             if self._plan.steps:
                 await asyncio.sleep(_AFTER_STEPS_SECONDS)
                 await self._rest(page)
-            self._awaiting = "the page could not be read within the deadline"
+            self._awaiting = _("the page could not be read within the deadline")
             self._document.judge()
             html = await read_html(target, self._environment.html_bytes, self._plan.secrets)
         except Error as error:
-            raise _gone(error) or PageRefusedError(OutcomeKind.PROTOCOL_ERROR, "the page could not be read") from None
+            raise _gone(error) or PageRefusedError(
+                OutcomeKind.PROTOCOL_ERROR, _("the page could not be read")
+            ) from None
         picture = None
         if self._plan.screenshot:
             left = self._started_mono + self._seconds - self._loop.time()
@@ -398,7 +409,7 @@ class PagePoll:
         wait = self._plan.wait
         await self._rest(page)
         if wait.selector is not None:
-            self._awaiting = "nothing matched the selector that is waited for, within the deadline"
+            self._awaiting = _("nothing matched the selector that is waited for, within the deadline")
             await page.locator(f"css={wait.selector}").first.wait_for(state="attached", timeout=0)
         await asyncio.sleep(wait.seconds)
 
@@ -473,7 +484,7 @@ class PagePoll:
 
 def _gone(error: Error) -> PageRefusedError | None:
     """Returns the refusal of a page whose browser, or the driver between it and us, is gone; None: they are there."""
-    return browser_fault("it ended while it rendered") if browser_gone(error.message) else None
+    return browser_fault(_("it ended while it rendered")) if browser_gone(error.message) else None
 
 
 async def _gone_to(page: Page, url: str) -> None:

@@ -12,6 +12,7 @@ from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.ranges import RENDER_PLAN
+from pollerd.texts import N_, _
 
 
 class StepAction(StrEnum):
@@ -86,21 +87,29 @@ class RenderPlan:
 
 MAX_SELECTOR_LENGTH = 1_000
 _OPEN, _CLOSE = "([", ")]"
-_ALLOWED = "a CSS selector"
+_ALLOWED = N_("a CSS selector")
 
 
 def checked_selector(field: str, value: object) -> str:
     """Returns a CSS selector. Raises `InvalidValueError` naming field and character, counted from 1."""
     if not isinstance(value, str) or not value.strip():
-        raise InvalidValueError(field, _ALLOWED, value)
+        raise InvalidValueError(field, _(_ALLOWED), value)
     if len(value) > MAX_SELECTOR_LENGTH:
-        raise InvalidValueError(field, f"{_ALLOWED} of at most {MAX_SELECTOR_LENGTH} characters", value)
+        raise InvalidValueError(
+            field,
+            _(
+                "{allowed} of at most {max_selector_length} characters",
+                allowed=_(_ALLOWED),
+                max_selector_length=MAX_SELECTOR_LENGTH,
+            ),
+            value,
+        )
     fault = _fault(value)
     if fault is not None:
         position, reason = fault
-        raise InvalidValueError(f"{field}, character {position + 1}", f"{_ALLOWED}: {reason}", value)
+        raise InvalidValueError(f"{field}, character {position + 1}", f"{_(_ALLOWED)}: {reason}", value)
     if not _readable(value):
-        raise InvalidValueError(field, _ALLOWED, value)
+        raise InvalidValueError(field, _(_ALLOWED), value)
     return value.strip()
 
 
@@ -112,7 +121,7 @@ def _fault(text: str) -> tuple[int, str] | None:
     while at < len(text):
         c = text[at]
         if c < " " or c == "\x7f":
-            return at, "it holds a control character"
+            return at, _("it holds a control character")
         if c == "\\":
             at += 2
             continue
@@ -124,8 +133,8 @@ def _fault(text: str) -> tuple[int, str] | None:
             return at, fault
         at += 1
     if quote_at is not None:
-        return quote_at, "this quote is never closed"
-    return (opened[-1], f"this {text[opened[-1]]} is never closed") if opened else None
+        return quote_at, _("this quote is never closed")
+    return (opened[-1], _("this {text} is never closed", text=text[opened[-1]])) if opened else None
 
 
 def _bracket_fault(text: str, at: int, opened: list[int]) -> str | None:
@@ -135,12 +144,12 @@ def _bracket_fault(text: str, at: int, opened: list[int]) -> str | None:
         opened.append(at)
     elif c in _CLOSE:
         if not opened or _OPEN.index(text[opened[-1]]) != _CLOSE.index(c):
-            return f"this {c} closes nothing"
+            return _("this {c} closes nothing", c=c)
         opened.pop()
     elif c in "{}<;@":
-        return f"{c} stands for nothing in one"
+        return _("{c} stands for nothing in one", c=c)
     elif c == ">" and text[at + 1 : at + 2] == ">":
-        return ">> stands for nothing in one"
+        return _(">> stands for nothing in one")
     return None
 
 
@@ -164,12 +173,14 @@ def _readable(text: str) -> bool:
 
 def checked_object(field: str, value: object, known: frozenset[str]) -> Mapping[str, Any]:
     """Returns an object that has only known keys."""
-    allowed = f"an object with keys of {', '.join(sorted(known))}"
+    allowed = _("an object with keys of {known}", known=", ".join(sorted(known)))
     if not isinstance(value, Mapping):
         raise InvalidValueError(field, allowed, type(value).__name__)
     unknown = [key for key in value if key not in known]
     if unknown:
-        raise refusal(f"{field}.{str(unknown[0])[:40]}", f"unknown field; {field} is {allowed}")
+        raise refusal(
+            f"{field}.{str(unknown[0])[:40]}", _("unknown field; {field} is {allowed}", field=field, allowed=allowed)
+        )
     return value
 
 
@@ -185,7 +196,7 @@ def checked_number(field: str, value: object, name: str, *, whole: bool = False)
 def checked_flag(field: str, value: object) -> bool:
     """Returns true or false."""
     if not isinstance(value, bool):
-        raise InvalidValueError(field, "true or false", value)
+        raise InvalidValueError(field, _("true or false"), value)
     return value
 
 
@@ -193,7 +204,7 @@ def checked_text(field: str, value: object, most: int, *, secret: bool = False) 
     """Returns a text of 1 to `most` characters; a secret is not shown in the error."""
     if not isinstance(value, str) or not 0 < len(value) <= most or "\0" in value:
         shown = "(not shown)" if secret else value
-        raise InvalidValueError(field, f"a text of 1 to {most:,} characters", shown)
+        raise InvalidValueError(field, _("a text of 1 to {most:,} characters", most=most), shown)
     return value
 
 
@@ -224,36 +235,40 @@ def compile_steps(field: str, value: object) -> tuple[RenderStep, ...]:
     """Returns the steps. Raises `InvalidValueError` naming the step's position, from 0, and its key."""
     if not isinstance(value, list | tuple) or len(value) > MAX_STEPS:
         shown = f"{len(value)} steps" if isinstance(value, list | tuple) else type(value).__name__
-        raise InvalidValueError(field, f"a list of at most {MAX_STEPS} steps", shown)
+        raise InvalidValueError(field, _("a list of at most {max_steps} steps", max_steps=MAX_STEPS), shown)
     return tuple(_step(f"{field}[{position}]", step) for position, step in enumerate(value))
 
 
 def _step(field: str, value: object) -> RenderStep:
     if not isinstance(value, Mapping):
-        raise InvalidValueError(field, f"an object with one of {_ACTIONS}", type(value).__name__)
+        raise InvalidValueError(field, _("an object with one of {actions}", actions=_ACTIONS), type(value).__name__)
     actions = [action for action in StepAction if action in value]
     if len(actions) != 1:
-        shown = "none of them" if not actions else " and ".join(actions)
-        raise InvalidValueError(field, f"an object with exactly one of {_ACTIONS}", shown)
+        shown = _("none of them") if not actions else " and ".join(actions)
+        raise InvalidValueError(field, _("an object with exactly one of {actions}", actions=_ACTIONS), shown)
     action = actions[0]
     beside = _BESIDE.get(action, frozenset())
     unknown = [str(key)[:40] for key in value if key not in beside | {action, "timeout"}]
     if unknown:
         also = ", ".join(sorted(beside | {"timeout"}))
-        raise refusal(f"{field}.{unknown[0]}", f"unknown field; {action} can be combined with {also}")
+        raise refusal(
+            f"{field}.{unknown[0]}", _("unknown field; {action} can be combined with {also}", action=action, also=also)
+        )
     usual = _IF_EXISTS_SECONDS if action is StepAction.CLICK_IF_EXISTS else _STEP_SECONDS
     timeout = checked_number(f"{field}.timeout", value.get("timeout", usual), "timeout")
     return _COMPILERS.get(action, _by_selector)(f"{field}.{action}", field, action, value, timeout)
 
 
-def _by_selector(place: str, _: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
+def _by_selector(
+    place: str, _ignored: str, action: StepAction, fields: Mapping[str, Any], timeout: float
+) -> RenderStep:
     return RenderStep(action, checked_selector(place, fields[action]), timeout=timeout)
 
 
 def _typing(place: str, field: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
     selector = checked_selector(place, fields[action])
     if ("text" in fields) == ("secret" in fields):
-        raise InvalidValueError(field, "type with either text or secret", "both" if "text" in fields else "neither")
+        raise InvalidValueError(field, _("type with either text or secret"), "both" if "text" in fields else "neither")
     key = "secret" if "secret" in fields else "text"
     value = checked_text(f"{field}.{key}", fields[key], MAX_TYPED_LENGTH, secret=True)
     return RenderStep(action, selector, value, timeout=timeout, secret=key == "secret")
@@ -268,24 +283,24 @@ def _selecting(place: str, field: str, action: StepAction, fields: Mapping[str, 
 def _pressing(place: str, field: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
     key = fields[action]
     if not isinstance(key, str) or not _KEY.fullmatch(key):
-        raise InvalidValueError(place, "a key, like Enter, Tab, a or Control+a", key)
+        raise InvalidValueError(place, _("a key, like Enter, Tab, a or Control+a"), key)
     selector = checked_selector(f"{field}.on", fields["on"]) if "on" in fields else ""
     return RenderStep(action, selector, key, timeout=timeout)
 
 
-def _looking(place: str, _: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
+def _looking(place: str, _ignored: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
     return RenderStep(action, value=checked_text(place, fields[action], 1_000), timeout=timeout)
 
 
-def _waiting(place: str, _: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
+def _waiting(place: str, _ignored: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
     return RenderStep(action, number=checked_number(place, fields[action], "seconds"), timeout=timeout)
 
 
-def _scrolling(place: str, _: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
+def _scrolling(place: str, _ignored: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
     if fields[action] == "bottom":
         return RenderStep(action, timeout=timeout)
     if isinstance(fields[action], str):
-        raise InvalidValueError(place, "bottom, or a number of pixels", fields[action])
+        raise InvalidValueError(place, _("bottom, or a number of pixels"), fields[action])
     return RenderStep(action, number=checked_number(place, fields[action], "scroll", whole=True), timeout=timeout)
 
 
@@ -350,12 +365,16 @@ def _wait(field: str, document: object) -> RenderWait:
 
 
 def _block(field: str, value: object) -> frozenset[str]:
-    allowed = f"a list of {', '.join(RESOURCE_TYPES)}"
+    allowed = _("a list of {resource_types}", resource_types=", ".join(RESOURCE_TYPES))
     if not isinstance(value, list | tuple):
         raise InvalidValueError(field, allowed, type(value).__name__)
     for position, resource_type in enumerate(value):
         if resource_type not in RESOURCE_TYPES:
-            raise InvalidValueError(f"{field}[{position}]", f"one of {', '.join(RESOURCE_TYPES)}", resource_type)
+            raise InvalidValueError(
+                f"{field}[{position}]",
+                _("one of {resource_types}", resource_types=", ".join(RESOURCE_TYPES)),
+                resource_type,
+            )
     return frozenset(value)
 
 
@@ -391,7 +410,7 @@ def join_secrets(document: Mapping[str, Any], secrets: Sequence[str]) -> dict[st
     """
     positions = secret_positions(document)
     if len(positions) != len(secrets):
-        raise ValueError(f"{len(positions)} places for {len(secrets)} secrets")
+        raise ValueError(_("{count} places for {count_2} secrets", count=len(positions), count_2=len(secrets)))
     if not positions:
         return dict(document)
     steps = [dict(step) for step in document["steps"]]

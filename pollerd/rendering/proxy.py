@@ -30,6 +30,7 @@ from pollerd.rendering.dialling import (
     status_of,
 )
 from pollerd.rendering.outcome import PageRefusedError
+from pollerd.texts import _
 from pollerd.urls import host_of, normalise_url
 
 # Sessions: the credentials of one page, its limits, and the results of its connections.
@@ -69,7 +70,9 @@ class ProxySession:
         """Counts bytes that crossed. Raises `PageRefusedError` once the page has had its share."""
         self.bytes += size
         if self.bytes > self._most_bytes:
-            refusal = PageRefusedError(OutcomeKind.TOO_LARGE, f"the page loads more than {self._most_bytes} bytes")
+            refusal = PageRefusedError(
+                OutcomeKind.TOO_LARGE, _("the page loads more than {most_bytes} bytes", most_bytes=self._most_bytes)
+            )
             self._on_exhausted(refusal)
             raise refusal
 
@@ -137,12 +140,12 @@ class ForwardProxy:
         try:
             self._server = await asyncio.start_server(self._connected, self._host, self._port)
         except (OSError, UnicodeError) as error:
-            allowed = "HOST:PORT of this machine, where nothing listens yet"
+            allowed = _("HOST:PORT of this machine, where nothing listens yet")
             raise InvalidValueError("browser_proxy", allowed, f"{self._host}:{self._port} ({error})") from error
         self._port = self._server.sockets[0].getsockname()[1]
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *_ignored: object) -> None:
         self._server.close()
         for session in tuple(self._sessions.values()):
             await self.end(session)
@@ -255,7 +258,7 @@ class _Exchange:
             return
         held = await hosts.hold(host, self._session)
         try:
-            name, _, port = host.rpartition(":")
+            name, _ignored, port = host.rpartition(":")
             upstream = self._session.upstream
             dialled = await dialler.dial(name.strip("[]"), int(port), upstream, tunnel=self._tunnel)
             try:
@@ -301,7 +304,7 @@ class _Exchange:
         target = self._request.target
         if dialled.via is not None:
             return self._request.forwarded(target, dialled.via.authorization)
-        _, _, path = target.partition(b"://")[2].partition(b"/")
+        _ignored, _ignored, path = target.partition(b"://")[2].partition(b"/")
         return self._request.forwarded(b"/" + path, None)
 
     async def _down(self, host: str, dialled: Dialled, held: HeldConnection) -> None:
@@ -317,7 +320,7 @@ class _Exchange:
             try:
                 head, rest = await read_head(dialled.reader, rest)
             except ValueError as error:
-                raise PageRefusedError(OutcomeKind.PROTOCOL_ERROR, "the head of the answer is too long") from error
+                raise PageRefusedError(OutcomeKind.PROTOCOL_ERROR, _("the head of the answer is too long")) from error
             if dialled.via is not None and status_of(head) == 407:
                 raise PageRefusedError(OutcomeKind.CONNECT_ERROR, proxy_refusal(407))
             self._session.connected(host)
@@ -346,9 +349,9 @@ def _url_of(request: RequestHead) -> str:
         return normalise_url(f"https://{target}/")
     page = _PAGE.match(target)
     if page is None:
-        raise ValueError("not the absolute URL of a page")
+        raise ValueError(_("not the absolute URL of a page"))
     return normalise_url(f"http://{page['authority']}/")
 
 
-def _always(_: str) -> None:
+def _always(_ignored: str) -> None:
     """Default of `may_connect`: every host may be connected to."""

@@ -15,6 +15,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from pollerd.model import OutcomeKind
 from pollerd.rendering.outcome import PageRefusedError, browser_fault, browser_gone
 from pollerd.rendering.plan import RenderStep, StepAction
+from pollerd.texts import _
 
 MAX_SCREENSHOT_BYTES = 4 * 1024 * 1024
 MAX_SCREENSHOT_PIXELS_HIGH = 10_000
@@ -75,11 +76,11 @@ async def _evaluated(session: CDPSession, expression: str) -> object:
                 value: object = answer["result"].get("value")
                 return value
         await asyncio.sleep(_AGAIN_SECONDS)
-    raise PageRefusedError(OutcomeKind.PROTOCOL_ERROR, "the page cannot be read")
+    raise PageRefusedError(OutcomeKind.PROTOCOL_ERROR, _("the page cannot be read"))
 
 
 def _too_large(most: int) -> PageRefusedError:
-    return PageRefusedError(OutcomeKind.TOO_LARGE, f"rendered page of more than {most} bytes")
+    return PageRefusedError(OutcomeKind.TOO_LARGE, _("rendered page of more than {most} bytes", most=most))
 
 
 # Steps of a plan, taken on a page. No failure shows a step's value, nor Playwright's message, which has it.
@@ -97,12 +98,12 @@ async def take_step(page: Page, position: int, step: RenderStep) -> None:
         async with asyncio.timeout(_most_seconds(step)):
             await _take(page, step)
     except (PlaywrightTimeoutError, TimeoutError):
-        detail = f"{name} was not possible within {step.timeout:g} s"
+        detail = _("{name} was not possible within {timeout:g} s", name=name, timeout=step.timeout)
         raise PageRefusedError(OutcomeKind.TIMEOUT, detail) from None
     except Error as error:
         if browser_gone(error.message):
-            raise browser_fault("it ended while it rendered") from None
-        raise PageRefusedError(OutcomeKind.PROTOCOL_ERROR, f"{name} was not possible") from None
+            raise browser_fault(_("it ended while it rendered")) from None
+        raise PageRefusedError(OutcomeKind.PROTOCOL_ERROR, _("{name} was not possible", name=name)) from None
 
 
 def _most_seconds(step: RenderStep) -> float:

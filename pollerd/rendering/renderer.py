@@ -24,6 +24,7 @@ from pollerd.rendering.outcome import RenderedOutcome
 from pollerd.rendering.plan import DEFAULT_PLAN, RenderPlan
 from pollerd.rendering.proxy import ForwardProxy, MayConnect
 from pollerd.rendering.settings import RenderingSettings, place_of
+from pollerd.texts import _
 
 if TYPE_CHECKING:
     from pollerd.rendering.browser import BrowserLink
@@ -53,7 +54,7 @@ class PageTurns:
             return
         paid = min(more, self._owed)
         self._owed -= paid
-        for _ in range(more - paid):
+        for _ignored in range(more - paid):
             self._free.release()
 
     async def __aenter__(self) -> None:
@@ -118,7 +119,7 @@ class Renderer:
         """
         settings, fetching = self._settings, self._fetching
         if settings.browser is None:
-            raise ConfigError("browser: none is named; say --browser with the path of a Chromium, or an address")
+            raise ConfigError(_("browser: none is named; say --browser with the path of a Chromium, or an address"))
         if settings.starts_browser:
             check_startable(settings)
         try:  # in a thread: it takes a third of a second
@@ -126,7 +127,9 @@ class Renderer:
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "playwright":
                 raise
-            raise ConfigError(f"browser: Playwright is not installed; {how_to_install()}") from error
+            raise ConfigError(
+                _("browser: Playwright is not installed; {how_to_install}", how_to_install=how_to_install())
+            ) from error
         from pollerd.rendering.browser import BrowserLink
 
         dialler = Dialler(fetching)
@@ -210,5 +213,5 @@ class Renderer:
             return await PagePoll(self._environment, request, plan, may_follow).run(send)
 
 
-def _count_nothing(_: str) -> None:
+def _count_nothing(_ignored: str) -> None:
     """Default of `on_sent`: does nothing."""

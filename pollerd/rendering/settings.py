@@ -9,14 +9,15 @@ from urllib.parse import urlsplit
 
 from pollerd.errors import InvalidValueError
 from pollerd.ranges import RENDERING
+from pollerd.texts import N_, _
 
 DEFAULT_RENDER_COST = 20.0
 """Cost of a rendered poll, in polls: docs/rendering.md says how it was measured. An explicit `cost` wins."""
 
 _SCHEMES = ("ws://", "wss://", "http://", "https://")
 _PLACE = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
-_BROWSER = "the path of an installed Chromium, or the ws://, wss://, http:// or https:// address of a browser"
-_BROWSER_PROXY = "HOST:PORT of this machine, as the browser reaches it"
+_BROWSER = N_("the path of an installed Chromium, or the ws://, wss://, http:// or https:// address of a browser")
+_BROWSER_PROXY = N_("HOST:PORT of this machine, as the browser reaches it")
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def place_of(text: str) -> tuple[str, int]:
     """Returns host and port of HOST:PORT. Raises `InvalidValueError(field="browser_proxy")`."""
     place = _PLACE.fullmatch(text)
     if place is None or not 1 <= int(place["port"]) <= 65_535:
-        raise InvalidValueError("browser_proxy", _BROWSER_PROXY, text)
+        raise InvalidValueError("browser_proxy", _(_BROWSER_PROXY), text)
     return place["host"].strip("[]"), int(place["port"])
 
 
@@ -82,7 +83,7 @@ def _check_browser(browser: str) -> None:
         except ValueError:
             known = False
         if not known:
-            raise InvalidValueError("browser", _BROWSER, "(not shown)")
+            raise InvalidValueError("browser", _(_BROWSER), "(not shown)")
     elif "://" in browser or not browser.strip() or not Path(browser).is_absolute():
         shown = "(not shown)" if "://" in browser else browser
-        raise InvalidValueError("browser", f"{_BROWSER}; a path is absolute", shown)
+        raise InvalidValueError("browser", _("{browser}; a path is absolute", browser=_(_BROWSER)), shown)

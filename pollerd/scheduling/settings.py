@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pollerd.errors import InvalidValueError
 from pollerd.ranges import SCHEDULING
 from pollerd.site_settings import RespectTtl
+from pollerd.texts import _
 
 LONGEST_TTL_SECONDS = 86_400.0
 """Maximum TTL that is honoured: versioned pages commonly announce a year."""
@@ -49,6 +50,6 @@ class SchedulingSettings:
         if self.max_interval_seconds < self.min_interval_seconds:
             raise InvalidValueError(
                 "max_interval_seconds",
-                f"at least min_interval ({self.min_interval_seconds:g} s)",
+                _("at least min_interval ({min_interval_seconds:g} s)", min_interval_seconds=self.min_interval_seconds),
                 self.max_interval_seconds,
             )

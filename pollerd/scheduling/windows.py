@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError, refusal, unknown_name
 from pollerd.site_settings import DAYS, DayWindow, Windows
+from pollerd.texts import N_, _
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -41,7 +42,7 @@ def clock_of(text: str, field: str) -> time:
     """Returns the time of day of a text as 08:00. Raises InvalidValueError."""
     match = _CLOCK.match(text)
     if match is None:
-        raise InvalidValueError(field, "a time such as 08:00", text[:32])
+        raise InvalidValueError(field, _("a time such as 08:00"), text[:32])
     return time(int(match[1]), int(match[2]))
 
 
@@ -91,7 +92,9 @@ def zone_of(name: str, field: str) -> ZoneInfo:
         known = _zone_names()
         near = [known[close_match] for close_match in get_close_matches(name.lower()[:64], known, 3)]
         more = f"; nearest: {', '.join(near)}" if near else ""
-        raise InvalidValueError(field, f"the name of a time zone, such as Europe/Berlin{more}", name[:64]) from error
+        raise InvalidValueError(
+            field, _("the name of a time zone, such as Europe/Berlin{more}", more=more), name[:64]
+        ) from error
 
 
 @lru_cache(maxsize=1024)
@@ -145,7 +148,7 @@ class OpeningTimes:
 
     def next_close(self, at: float) -> float:
         """Returns `at` where it is closed, else when it closes next; inf: never. Windows that touch are one."""
-        _, closes = self._span(at)
+        _ignored, closes = self._span(at)
         return closes if closes - at < _WEEK_SECONDS else math.inf
 
     def opened_at(self, at: float) -> float:
@@ -202,11 +205,13 @@ def windows_of(document: object, field: str = "windows", *, hours: str = "open")
     fields = _fields(document, field, ("zone", hours))
     zone = fields["zone"]
     if not isinstance(zone, str):
-        raise InvalidValueError(f"{field}.zone", "the name of a time zone, such as Europe/Berlin", _kind(zone))
+        raise InvalidValueError(f"{field}.zone", _("the name of a time zone, such as Europe/Berlin"), _kind(zone))
     zone_of(zone, f"{field}.zone")
     some = fields[hours]
     if not isinstance(some, list) or not 0 < len(some) <= MAX_WINDOWS:
-        raise InvalidValueError(f"{field}.{hours}", f"a list of 1 to {MAX_WINDOWS} windows", _kind(some))
+        raise InvalidValueError(
+            f"{field}.{hours}", _("a list of 1 to {max_windows} windows", max_windows=MAX_WINDOWS), _kind(some)
+        )
     return Windows(zone, tuple(_window(window, f"{field}.{hours}[{place}]") for place, window in enumerate(some)))
 
 
@@ -216,14 +221,14 @@ def _window(document: object, field: str) -> DayWindow:
     if days is None:
         days = list(DAYS)
     if not isinstance(days, list) or not days or not all(isinstance(day, str) for day in days):
-        raise InvalidValueError(f"{field}.days", f"a list of days among {', '.join(DAYS)}", _kind(days))
+        raise InvalidValueError(f"{field}.days", _("a list of days among {days}", days=", ".join(DAYS)), _kind(days))
     for place, day in enumerate(days):
         if day not in DAYS:
-            raise InvalidValueError(f"{field}.days[{place}]", f"one of {', '.join(DAYS)}", day[:32])
+            raise InvalidValueError(f"{field}.days[{place}]", _("one of {days}", days=", ".join(DAYS)), day[:32])
     for name in ("from", "to"):
         clock = fields[name]
         if not isinstance(clock, str) or not (is_clock(clock) or (name, clock) == ("to", _MIDNIGHT)):
-            allowed = "a time such as 08:00" + (", up to 24:00" if name == "to" else "")
+            allowed = _("a time such as 08:00") + (_(", up to 24:00") if name == "to" else "")
             raise InvalidValueError(f"{field}.{name}", allowed, str(clock)[:32])
     return DayWindow(tuple(day for day in DAYS if day in days), fields["from"], fields["to"])
 
@@ -231,12 +236,12 @@ def _window(document: object, field: str) -> DayWindow:
 def _fields(document: object, field: str, needed: tuple[str, ...], more: tuple[str, ...] = ()) -> Mapping[str, Any]:
     """Returns an object that has all fields needed and none but these. Raises InvalidValueError."""
     if not isinstance(document, Mapping):
-        raise InvalidValueError(field, f"an object of {', '.join((*needed, *more))}", _kind(document))
+        raise InvalidValueError(field, _("an object of {value}", value=", ".join((*needed, *more))), _kind(document))
     for name in document.keys() - {*needed, *more}:
-        raise unknown_name(f"{field}.{str(name)[:32]}", "field", str(name)[:32], (*needed, *more))
+        raise unknown_name(f"{field}.{str(name)[:32]}", N_("field"), str(name)[:32], (*needed, *more))
     for name in needed:
         if name not in document:
-            raise refusal(f"{field}.{name}", "is needed")
+            raise refusal(f"{field}.{name}", _("is needed"))
     return document
 
 
@@ -250,7 +255,7 @@ def _hours(window: DayWindow) -> _Hours:
 
 
 def _kind(document: object) -> str:
-    return f"{len(document)} of them" if isinstance(document, list) else type(document).__name__
+    return _("{count} of them", count=len(document)) if isinstance(document, list) else type(document).__name__
 
 
 # The timetable. Sites without windows cost one comparison per choice.

@@ -24,13 +24,14 @@ from pollerd.storage.engine import Database, check_place, database_url
 from pollerd.storage.schema import api_token, user_account, user_session
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.transactions import Subject, reads, writes
+from pollerd.texts import N_, _
 
 SESSION_IDLE_SECONDS = 12 * 3600.0
 """Time without a request after which a session ends."""
 SESSION_MOST_SECONDS = 30 * 86_400.0
 """Time after which a session ends, however often it is used."""
 _NAME = re.compile(r"[\w.@+-]{1,64}")
-_NAME_ALLOWED = "1 to 64 letters, digits or . @ + - _"
+_NAME_ALLOWED = N_("1 to 64 letters, digits or . @ + - _")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def check_name(name: str, field: str = "name") -> str:
     """Returns a user's or token's name in its normal form. Raises `InvalidValueError`."""
     normal = unicodedata.normalize("NFC", name)
     if not _NAME.fullmatch(normal):
-        raise InvalidValueError(field, _NAME_ALLOWED, name)
+        raise InvalidValueError(field, _(_NAME_ALLOWED), name)
     return normal
 
 
@@ -138,7 +139,7 @@ def user_of(row: Any) -> User:
 def _of_users(role: Role) -> Role:
     """Returns the role. Raises `InvalidValueError` for one that only tokens have."""
     if role is Role.SIGNALS:
-        raise InvalidValueError("role", "read or write: only a token may be for signals", role.value)
+        raise InvalidValueError("role", _("read or write: only a token may be for signals"), role.value)
     return role
 
 
@@ -227,7 +228,7 @@ class AccountStore(Subject):
         name, role = check_name(name), _of_users(role)
         account = self.user.within(connection, name)
         if account is not None:
-            raise DuplicateError("user", account.user.name, account.user.id)
+            raise DuplicateError(N_("user"), account.user.name, account.user.id)
         values = {
             "name": name,
             "key": name_key(name),
@@ -243,7 +244,7 @@ class AccountStore(Subject):
         """Adds a user who may do everything, if there is none yet. Raises `DuplicateError`, `InvalidValueError`."""
         users = self.users.within(connection)
         if users:
-            raise DuplicateError("user", users[0].name, users[0].id)
+            raise DuplicateError(N_("user"), users[0].name, users[0].id)
         return self.add_user.within(connection, name, Role.WRITE, password_hash, now)
 
     @writes
@@ -281,7 +282,7 @@ class AccountStore(Subject):
     def _named(self, connection: Connection, name: str) -> User:
         account = self.user.within(connection, name)
         if account is None:
-            raise NotFoundError("user", name)
+            raise NotFoundError(N_("user"), name)
         return account.user
 
     # Sessions.
@@ -328,7 +329,7 @@ class AccountStore(Subject):
     def end_session(self, connection: Connection, session_id: int) -> None:
         """Ends a session. Raises `NotFoundError`."""
         if not connection.execute(delete(user_session).where(_SESSION.id == session_id)).rowcount:
-            raise NotFoundError("session", session_id)
+            raise NotFoundError(N_("session"), session_id)
 
     @writes
     def end_sessions(self, connection: Connection) -> int:
@@ -361,7 +362,7 @@ class AccountStore(Subject):
         name = check_name(name)
         row = connection.execute(select(_TOKEN.id, _TOKEN.name).where(_TOKEN.key == name_key(name))).one_or_none()
         if row is not None:
-            raise DuplicateError("token", row.name, row.id)
+            raise DuplicateError(N_("token"), row.name, row.id)
         values = {"name": name, "key": name_key(name), "role": role.value, "digest": digest, "created_at": now}
         token_id = connection.execute(insert(api_token).values(values).returning(_TOKEN.id)).scalar_one()
         return StoredToken(token_id, name, role, now, None)
@@ -371,7 +372,7 @@ class AccountStore(Subject):
         """Withdraws a token, with the sessions that it began. Raises `NotFoundError`."""
         digest = connection.execute(select(_TOKEN.digest).where(_TOKEN.id == token_id)).scalar_one_or_none()
         if digest is None:
-            raise NotFoundError("token", token_id)
+            raise NotFoundError(N_("token"), token_id)
         self.end_sessions_of.within(connection, token_digest=digest)
         connection.execute(delete(api_token).where(_TOKEN.id == token_id))
 

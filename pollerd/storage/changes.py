@@ -23,6 +23,7 @@ from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, reads, writes
 from pollerd.storage.undo import KeptCopy, KeptKind, keep, kept_copies, taken_copy
 from pollerd.storage.values import ListPage
+from pollerd.texts import N_
 
 # Changes that a reader has seen: ranges of ids, so that a million seen changes cost one row.
 
@@ -114,6 +115,7 @@ class ChangeFilter:
 
 
 ALL_CHANGES = ChangeFilter()
+_MOST_TIMES = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +261,7 @@ class ChangeStore(Subject):
         """Returns the change. Raises `NotFoundError`."""
         row = connection.execute(_changes(ChangeFilter()).where(change.c.id == change_id)).one_or_none()
         if row is None:
-            raise NotFoundError("change", change_id)
+            raise NotFoundError(N_("change"), change_id)
         return _change(*row)
 
     @reads
@@ -280,6 +282,17 @@ class ChangeStore(Subject):
     def last_id(self, connection: Connection) -> int:
         """Returns the largest id of a stored change; 0 before the first."""
         return int(connection.execute(select(func.coalesce(func.max(change.c.id), 0))).scalar_one())
+
+    @reads
+    def times(self, connection: Connection, site_ids: Sequence[int], since: float) -> dict[int, list[float]]:
+        """Returns when changes of these sites were detected from `since` on (epoch s), newest first, at most 5,000."""
+        c = change.c
+        statement = select(c.site_id, c.detected_at).where(self._sql.in_list(c.site_id, "ids"), c.detected_at >= since)
+        statement = statement.order_by(c.id.desc()).limit(_MOST_TIMES)
+        times: dict[int, list[float]] = {}
+        for site_id, detected_at in connection.execute(statement, {"ids": self._sql.id_list(site_ids)}):
+            times.setdefault(site_id, []).append(detected_at)
+        return times
 
     @reads
     def id_before_newest(self, connection: Connection, count: int) -> int:

@@ -22,6 +22,7 @@ from pollerd.storage.selection_states import load_selection_states, reading_rows
 from pollerd.storage.site_order import retitle
 from pollerd.storage.statements import CHANGE, Statements, run, run_each, run_together
 from pollerd.storage.values import Batch, ChangeDraft, CommitResult, CommittedChange, PollRecord
+from pollerd.texts import _
 
 if TYPE_CHECKING:
     from pollerd.storage.node_session import NodeSession
@@ -55,10 +56,14 @@ def check_notices(record: PollRecord) -> None:
     site_id = record.poll.site_id
     for notice in record.notices:
         if notice.site_id != site_id:
-            raise InvalidValueError("notices", f"of the site that was polled ({site_id})", notice.site_id)
+            raise InvalidValueError(
+                "notices", _("of the site that was polled ({site_id})", site_id=site_id), notice.site_id
+            )
     for incident in record.incidents_opened:
         if incident.site_id != site_id:
-            raise InvalidValueError("incidents_opened", f"of the site that was polled ({site_id})", incident.site_id)
+            raise InvalidValueError(
+                "incidents_opened", _("of the site that was polled ({site_id})", site_id=site_id), incident.site_id
+            )
 
 
 def write_notices(
@@ -82,11 +87,11 @@ def write_notices(
             )
     rows += [notice_row(notice) for notice in others]
     run_each(connection, sql.insert_notice, rows)
-    closed = [(rule_id, r.poll.site_id) for _, r in records for rule_id in r.incidents_closed]
+    closed = [(rule_id, r.poll.site_id) for _ignored, r in records for rule_id in r.incidents_closed]
     run_each(connection, sql.close_incident, closed)
     opened = [
         (incident.rule_id, incident.site_id, incident.id, incident.since)
-        for _, r in records
+        for _ignored, r in records
         for incident in r.incidents_opened
     ]
     run_each(connection, sql.open_incident, opened)
@@ -110,23 +115,23 @@ def check_batch(batch: Batch) -> None:
     for record in batch.records:
         learned = learned or record.learned is not None
         if record.state is SiteState.PAUSED:
-            raise InvalidValueError("state", "any but paused, which only the user sets", record.state.value)
+            raise InvalidValueError("state", _("any but paused, which only the user sets"), record.state.value)
         if record.poll.site_id != record.context.site_id:
-            raise InvalidValueError("context", "of the site that was polled", record.context.site_id)
+            raise InvalidValueError("context", _("of the site that was polled"), record.context.site_id)
         baseline = record.context.baseline
         if record.content is not None and (baseline.fingerprint is None or baseline.media is None):
-            raise InvalidValueError("content", "given with its fingerprint and media in the baseline", baseline)
+            raise InvalidValueError("content", _("given with its fingerprint and media in the baseline"), baseline)
         for selection in record.selections:
             if selection.content is not None and (
                 selection.state.baseline.fingerprint is None or selection.state.baseline.media is None
             ):
-                raise InvalidValueError("content", "given with its fingerprint and media", selection.state)
+                raise InvalidValueError("content", _("given with its fingerprint and media"), selection.state)
         if record.page is not None and batch.findings is None:
-            raise InvalidValueError("findings", "given where a record has a page", None)
+            raise InvalidValueError("findings", _("given where a record has a page"), None)
         if record.notices or record.incidents_opened:
             check_notices(record)
     if learned and batch.allocator is None:
-        raise InvalidValueError("allocator", "named where learned state is given", None)
+        raise InvalidValueError("allocator", _("named where learned state is given"), None)
 
 
 @dataclass
@@ -181,10 +186,16 @@ class Commit:
         Raises `DatabaseInUseError` if another daemon has started since our run.
         """
         batch, sql = self._batch, self._sql
-        _, run_id = self._run
+        _ignored, run_id = self._run
         last_batch, last_run, polled = self._begin(connection)
         if run_id is not None and last_run != run_id:
-            raise DatabaseInUseError(f"another daemon (run {last_run}) took over from this one ({run_id})")
+            raise DatabaseInUseError(
+                _(
+                    "another daemon (run {last_run}) took over from this one ({run_id})",
+                    last_run=last_run,
+                    run_id=run_id,
+                )
+            )
         if last_batch == batch.id:
             return self._recall(connection, polled)
         current, listed, living, with_content = self._living(polled)
@@ -192,7 +203,7 @@ class Commit:
         if with_content:
             contents = self._write_contents(connection, with_content, current)
             selected = self._write_selections(connection, with_content, contents)
-            titles = {record.poll.site_id: record.page_title for _, record in with_content if record.page_title}
+            titles = {record.poll.site_id: record.page_title for _ignored, record in with_content if record.page_title}
             retitle(connection, sql, titles)
         rows = self._rows(living, listed, current, contents, selected)
         changes = self._write_rows(connection, rows)
@@ -205,7 +216,7 @@ class Commit:
         self._write_robots(connection)
         stale: tuple[int, ...] = ()
         if batch.findings is not None:
-            pages = [(r.poll.site_id, r.poll.at, r.page) for _, r in living if r.page is not None]
+            pages = [(r.poll.site_id, r.poll.at, r.page) for _ignored, r in living if r.page is not None]
             stale = self._write_pages(connection, pages, batch.findings)
         if rows.changes or rows.noticed:
             changes = self._write_events(connection, living, rows, changes)
@@ -274,7 +285,7 @@ class Commit:
                     rows.append(_content_row(record, selection.state.baseline, self._bodies[i, n]))
         if not rows:
             return {}
-        shown = [record for _, record in living if record.screenshot is not None and _renews(record)]
+        shown = [record for _ignored, record in living if record.screenshot is not None and _renews(record)]
         last = run(connection, self._sql.last_content_id)[0][0] if shown else 0
         for piece in _in_messages(rows):
             run_each(connection, self._sql.upsert_content, piece)
@@ -306,7 +317,7 @@ class Commit:
         """Writes the states and values of selections; returns their new contents by site and selection."""
         states, readings = [], []
         new: dict[tuple[int, str], int] = {}
-        for _, record in living:
+        for _ignored, record in living:
             site_id = record.poll.site_id
             for selection in record.selections:
                 content_id = selection.state.content_id
@@ -400,7 +411,7 @@ class Commit:
             (sql.upsert_learned, rows.learned),
             (sql.update_host, self._host_rows(connection)),
             (sql.upsert_batch, [(self._run[0], self._batch.id)]),
-            (sql.insert_change, [row for _, row in rows.changes] if with_ids and not late else []),
+            (sql.insert_change, [row for _ignored, row in rows.changes] if with_ids and not late else []),
         )
         if late or not rows.changes:
             return ()
@@ -421,7 +432,7 @@ class Commit:
         """
         self._sql.locks.number_events(connection)
         if rows.changes and self._sql.locks.several:
-            returned = run_each(connection, self._sql.insert_change, [row for _, row in rows.changes])
+            returned = run_each(connection, self._sql.insert_change, [row for _ignored, row in rows.changes])
             changes = _changes(sorted(id_ for (id_,) in returned), rows.changes)  # one statement draws them upwards
         if rows.noticed:
             self._write_notices(connection, living, rows.changes, changes)
@@ -434,14 +445,14 @@ class Commit:
         drafts: list[tuple[int, tuple[Any, ...]]],
         changes: tuple[CommittedChange, ...],
     ) -> None:
-        names = (row[_SELECTION] or DEFAULT_SELECTION for _, row in drafts)
+        names = (row[_SELECTION] or DEFAULT_SELECTION for _ignored, row in drafts)
         ids = {(row.record, name): row.id for row, name in zip(changes, names, strict=True)}
         write_notices(connection, self._sql, living, ids, self._batch.notices)
 
     def _new_change_ids(self, connection: Connection, drafts: list[tuple[int, tuple[Any, ...]]]) -> list[int]:
         """Inserts changes on SQLite, which returns no ids for several rows; returns their ids, in the same order."""
         after = run(connection, self._sql.last_change_id)[0][0]
-        run_each(connection, self._sql.insert_change, [row for _, row in drafts])
+        run_each(connection, self._sql.insert_change, [row for _ignored, row in drafts])
         return [id_ for (id_,) in run(connection, self._sql.changes_after, after)]
 
     def _write_masks(self, connection: Connection, records: list[PollRecord]) -> None:
@@ -500,13 +511,15 @@ class Commit:
             names: list[str | None] = [None] if r.change is not None else []
             names += [selection.state.name for selection in r.selections if selection.change is not None]
             keys += [(i, (r.poll.site_id, _answered_at(r.poll), name)) for name in names]
-        current, _, living, _ = self._living(polled)
-        fresh = {r.poll.site_id: id_ for _, r in living if _renews(r) and (id_ := current[r.poll.site_id]) is not None}
+        current, _before, living, _dead = self._living(polled)
+        fresh = {
+            r.poll.site_id: id_ for _ignored, r in living if _renews(r) and (id_ := current[r.poll.site_id]) is not None
+        }
         return CommitResult(
             changes=tuple(CommittedChange(ids[key], key[0], i) for i, key in keys if key in ids),
             skipped=len(records) - len(living),
             content_ids=fresh,
-            selected_ids=self._selected(connection, [r.poll.site_id for _, r in living if r.selections]),
+            selected_ids=self._selected(connection, [r.poll.site_id for _ignored, r in living if r.selections]),
         )
 
     def _selected(self, connection: Connection, sites: list[int]) -> dict[tuple[int, str], int]:

@@ -19,6 +19,7 @@ from pollerd.storage.schema import change, content, content_use, screenshot, sit
 from pollerd.storage.settings import CurrentSettings
 from pollerd.storage.statements import Statements, run
 from pollerd.storage.transactions import Subject, reads
+from pollerd.texts import N_
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class ContentStore(Subject):
         )
         row = connection.execute(statement.where(c.id == content_id)).one_or_none()
         if row is None:
-            raise NotFoundError("content", content_id)
+            raise NotFoundError(N_("content"), content_id)
         media, body, base_id, base_body = row
         return Content(
             content_id, Media(media), unpack_all([(content_id, body, base_id, base_body)])[content_id].content
@@ -59,7 +60,7 @@ class ContentStore(Subject):
         """Returns the PNG of the page kept with the content. Raises `NotFoundError` if there is none."""
         body = connection.execute(select(screenshot.c.body).where(screenshot.c.content_id == content_id)).scalar()
         if body is None:
-            raise NotFoundError("screenshot of content", content_id)
+            raise NotFoundError(N_("screenshot of content"), content_id)
         return bytes(body)
 
     @reads
@@ -69,7 +70,7 @@ class ContentStore(Subject):
         statement = select(image.body).join_from(site_state, screenshot, image.content_id == s.content_id)
         body = connection.execute(statement.where(s.site_id == site_id)).scalar()
         if body is None:
-            raise NotFoundError("screenshot of the current content of site", site_id)
+            raise NotFoundError(N_("screenshot of the current content of site"), site_id)
         return bytes(body)
 
     async def load(self, content_ids: Sequence[int]) -> dict[int, bytes]:
@@ -97,7 +98,7 @@ class ContentStore(Subject):
         (epoch s), newest first; fewer if one of them is no longer stored.
         """
         rows = await self._dated_versions(site_id, limit)
-        contents = await self.load([content_id for _, content_id in rows]) if rows else {}
+        contents = await self.load([content_id for _ignored, content_id in rows]) if rows else {}
         kept = takewhile(lambda row: row[1] in contents, rows)
         return [(at, contents[content_id]) for at, content_id in kept]
 

@@ -24,6 +24,7 @@ from pollerd.storage.schema import attempt, outbox, reading
 from pollerd.storage.statements import Statements, columns_of, run
 from pollerd.storage.transactions import Subject, reads
 from pollerd.storage.values import ListPage
+from pollerd.texts import N_
 
 ALL_NOTICES = NoticeFilter()
 _PLAIN = ("channel_id", "change_id", "site_id", "message_id")
@@ -116,7 +117,7 @@ class DeliveryLog(Subject):
         """Returns the notice. Raises `NotFoundError`."""
         row = connection.execute(select(outbox).where(outbox.c.id == notice_id)).one_or_none()
         if row is None:
-            raise NotFoundError("notice", notice_id)
+            raise NotFoundError(N_("notice"), notice_id)
         return notice_of(row)
 
     @reads

@@ -21,6 +21,7 @@ from pollerd.detection.summary import common_affix_length
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.model import FeedWindow
 from pollerd.storage.values import ListPage
+from pollerd.texts import _
 
 # Contents: whole zstd frames with their size, or a difference against another content of the site.
 #
@@ -154,7 +155,9 @@ class Position:
         chosen, prefix = (unnamed, kind) if named is None else (named, kind + named[0])
         position = cls(kind, chosen, _id_in(text, prefix, cursor))
         if order not in (None, chosen):
-            raise refusal("order", f"the cursor is of another order: leave order out, or give {chosen}", order)
+            raise refusal(
+                "order", _("the cursor is of another order: leave order out, or give {chosen}", chosen=chosen), order
+            )
         return position
 
     def select(self, rows: Select[Any], column: Column[int], limit: int) -> Select[Any]:
@@ -201,13 +204,13 @@ def _id_in(text: str, kind: str, cursor: str) -> int:
 
 
 def _foreign(cursor: str) -> InvalidValueError:
-    return InvalidValueError("cursor", "a next_cursor of this list", cursor)
+    return InvalidValueError("cursor", _("a next_cursor of this list"), cursor)
 
 
 def check_limit(limit: int, most: int = 1000) -> int:
     """Returns the limit. Raises `InvalidValueError` outside of 1 to `most`."""
     if not 1 <= limit <= most:
-        raise InvalidValueError("limit", f"1 to {most}", limit)
+        raise InvalidValueError("limit", _("1 to {most}", most=most), limit)
     return limit
 
 
@@ -272,7 +275,9 @@ class Field:
                 out[i] = read(value)
             except (LookupError, TypeError, ValueError, OverflowError):
                 out[i] = self.instead
-                faults[site_id] = f"{self.name}: must be {self.allowed}; given: {value!r}"
+                faults[site_id] = _(
+                    "{name}: must be {allowed}; given: {value!r}", name=self.name, allowed=self.allowed, value=value
+                )
         return out
 
 

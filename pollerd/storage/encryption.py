@@ -18,6 +18,7 @@ from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueEr
 from pollerd.site_settings import Access, Credentials
 from pollerd.storage.keys import keys_of, new_key
 from pollerd.storage.schema import channel, site, tag
+from pollerd.texts import _
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
@@ -46,7 +47,7 @@ class Encryption:
         if self._keys is None and self._file is not None:
             self._keys = keys_of(_made(self._file))
         if self._keys is None:
-            raise refusal(field, "PostgreSQL keeps no secrets without a key: set POLLERD_SECRET_KEY first")
+            raise refusal(field, _("PostgreSQL keeps no secrets without a key: set POLLERD_SECRET_KEY first"))
         return self._keys.encrypt(text.encode())
 
     def decrypt(self, sealed: bytes) -> Access:
@@ -60,13 +61,13 @@ class Encryption:
     def decrypt_text(self, sealed: bytes) -> str:
         """Returns the decrypted text. Raises `ConfigError` if the key is missing or wrong."""
         if self._keys is None:
-            raise ConfigError("secret_key: the database holds secrets, but no key is set")
+            raise ConfigError(_("secret_key: the database holds secrets, but no key is set"))
         from cryptography.fernet import InvalidToken
 
         try:
             return self._keys.decrypt(sealed).decode()
         except InvalidToken as error:
-            raise ConfigError("secret_key: is not the one that secrets were sealed with") from error
+            raise ConfigError(_("secret_key: is not the one that secrets were sealed with")) from error
 
     def token_of(self, purpose: str) -> str:
         """Returns a token that only a holder of the key can make, for URLs. Raises `InvalidValueError` without key."""
@@ -123,8 +124,10 @@ def check_seals(connection: Connection, seal: Encryption) -> None:
         except ConfigError as error:
             raise ConfigError(f"{error} (channel {name})") from error
     if closed:
-        more = f" and {len(closed) - _SHOWN} more" if len(closed) > _SHOWN else ""
-        raise ConfigError(f"{why} (sites {', '.join(map(str, closed[:_SHOWN]))}{more})")
+        more = _(" and {count} more", count=len(closed) - _SHOWN) if len(closed) > _SHOWN else ""
+        raise ConfigError(
+            _("{why} (sites {closed}{more})", why=why, closed=", ".join(map(str, closed[:_SHOWN])), more=more)
+        )
 
 
 def _read(file: Path) -> str:
@@ -132,7 +135,7 @@ def _read(file: Path) -> str:
         text = file.read_text(encoding="ascii").strip()
         keys_of(text)
     except (OSError, UnicodeDecodeError, InvalidValueError) as error:
-        raise ConfigError(f"key file {file} cannot be used: {error}") from error
+        raise ConfigError(_("key file {file} cannot be used: {error}", file=file, error=error)) from error
     return text
 
 
@@ -149,7 +152,9 @@ def _made(file: Path) -> str:
         partial.rename(file)
         _sync_folder(file.parent)
     except OSError as error:
-        raise DatabaseUnavailableError(f"key file {file} cannot be written: {error.strerror}") from error
+        raise DatabaseUnavailableError(
+            _("key file {file} cannot be written: {reason}", file=file, reason=error.strerror)
+        ) from error
     return key
 
 

@@ -21,6 +21,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError, SchemaError
 from pollerd.storage.locks import FileLock
 from pollerd.storage.settings import StorageSettings
+from pollerd.texts import N_, _
 
 if TYPE_CHECKING:
     from pollerd.storage.postgres import PostgresDatabase
@@ -77,7 +78,7 @@ _CONNECTION_CLASS = "08"
 """SQLSTATEs of connections that ended: the driver says them itself."""
 _OF_POOLER = "unsupported startup parameter"
 """What PgBouncer says of settings that it does not hand on; PostgreSQL itself never does."""
-_BEHIND_POOLER = (
+_BEHIND_POOLER = N_(
     "database: must be reached without a connection pooler, or through one in session mode whose"
     " ignore_startup_parameters names the settings that pollerd gives its sessions; the one between says: {}"
 )
@@ -95,7 +96,7 @@ def mapped() -> Iterator[None]:
     except _refusals() as error:
         cause = _cause(error)
         if _OF_POOLER in str(cause):
-            raise ConfigError(_BEHIND_POOLER.format(_one_line(cause))) from error
+            raise ConfigError(_(_BEHIND_POOLER).format(_one_line(cause))) from error
         if _is_damage(cause):
             raise SchemaError(_one_line(cause)) from error
         if _is_ours(cause) and not getattr(error, "connection_invalidated", False):
@@ -153,11 +154,11 @@ def _one_line(error: BaseException) -> str:
     """Returns what a user is shown: what the server says, or a sentence; not how a driver or a pool words it."""
     code = getattr(error, "sqlstate", None) or ""
     if isinstance(error, _of_driver(_CUT)) or code.startswith(_CONNECTION_CLASS):
-        return "the connection to the database was lost"
+        return _("the connection to the database was lost")
     if isinstance(error, PoolTimeoutError):
-        return "no connection to the database was free in time"
+        return _("no connection to the database was free in time")
     if isinstance(error, PendingRollbackError):
-        return "a transaction was broken off by the database"
+        return _("a transaction was broken off by the database")
     if isinstance(error, OSError):
         return _not_reached(error)
     words = str(error).split("\n", 1)[0].strip() or type(error).__name__
@@ -167,16 +168,16 @@ def _one_line(error: BaseException) -> str:
 def _not_reached(error: OSError) -> str:
     """Returns why there is no connection, without the address, which `/readyz` would show to strangers."""
     if isinstance(error, TimeoutError):
-        return "the database does not answer in time"
+        return _("the database does not answer in time")
     if isinstance(error, ssl.SSLError):
-        why = getattr(error, "verify_message", "") or "TLS failed"
+        why = getattr(error, "verify_message", "") or _("TLS failed")
     elif isinstance(error, socket.gaierror):
         why = error.strerror or ""
     elif error.errno:
         why = os.strerror(error.errno)
     else:
-        why = "the server refuses TLS (SSL)" if "SSL" in str(error) else ""
-    return f"the database cannot be reached{': ' if why else ''}{why}"
+        why = _("the server refuses TLS (SSL)") if "SSL" in str(error) else ""
+    return _("the database cannot be reached{why}{why_2}", why=": " if why else "", why_2=why)
 
 
 T = TypeVar("T")
@@ -189,7 +190,7 @@ _DRIVERS = {
     "postgresql": "postgresql+asyncpg",
     "postgresql+asyncpg": "postgresql+asyncpg",
 }
-_ALLOWED = "sqlite:///path or postgresql://user@host/name"
+_ALLOWED = N_("sqlite:///path or postgresql://user@host/name")
 _CLOSE_SECONDS = 5.0
 
 
@@ -202,10 +203,10 @@ def database_url(text: str) -> URL:
         url = make_url(text)
     except ArgumentError as error:
         # The URL may contain a password: only its scheme is shown.
-        raise InvalidValueError("database", _ALLOWED, text.split(":", 1)[0]) from error
+        raise InvalidValueError("database", _(_ALLOWED), text.split(":", 1)[0]) from error
     driver = _DRIVERS.get(url.drivername)
     if driver is None:
-        raise InvalidValueError("database", _ALLOWED, url.drivername)
+        raise InvalidValueError("database", _(_ALLOWED), url.drivername)
     return url.set(drivername=driver)
 
 
@@ -223,9 +224,9 @@ def check_place(text: str) -> None:
     """
     path = sqlite_path(database_url(text))
     if path is not None and not path.parent.is_dir():
-        raise ConfigError(f"database {path}: there is no folder {path.parent}")
+        raise ConfigError(_("database {path}: there is no folder {parent}", path=path, parent=path.parent))
     if path is not None and path.is_dir():
-        raise ConfigError(f"database {path}: is a folder")
+        raise ConfigError(_("database {path}: is a folder", path=path))
 
 
 class Database:
@@ -329,7 +330,7 @@ class Database:
     def verify_file(self) -> None:
         """Raises `DatabaseUnavailableError` if the SQLite file vanished or was replaced."""
         if self._look_at_file() != self._identity:
-            raise DatabaseUnavailableError(f"{self.path}: was replaced by another file")
+            raise DatabaseUnavailableError(_("{path}: was replaced by another file", path=self.path))
 
     def _look_at_file(self) -> tuple[int, int] | None:
         if self.path is None:

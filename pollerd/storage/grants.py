@@ -27,6 +27,7 @@ from pollerd.storage.schema import allocation, budget_grant, node, shared_budget
 from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, reads, writes
 from pollerd.storage.values import AllocationRow
+from pollerd.texts import _
 
 if TYPE_CHECKING:
     from pollerd.storage.node_session import NodeSession
@@ -67,9 +68,9 @@ class GrantReport:
     def __post_init__(self) -> None:
         for name in ("spending", "cost", "spent"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise InvalidValueError(name, "a finite number of at least 0", getattr(self, name))
+                raise InvalidValueError(name, _("a finite number of at least 0"), getattr(self, name))
         if not self.node:
-            raise InvalidValueError("node", "a name", self.node)
+            raise InvalidValueError("node", _("a name"), self.node)
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Select, and_, delete, func, or_, select
+from sqlalchemy import Connection, Integer, Select, and_, cast, delete, func, or_, select
 
 from pollerd.model import OutcomeKind, Poll, Redirect, SelectionState, StoredReading
 from pollerd.storage.encoding import Order, Position
@@ -104,14 +105,17 @@ _FAILED = frozenset(kind.value for kind in OutcomeKind if kind.failed)
 
 # Yields: the changes expected and found in past minutes.
 
-_MINUTE = 60.0
-KEPT_SECONDS = 8 * 86_400.0
+_MINUTE, _HOUR = 60.0, 3_600.0
+KEPT_SECONDS = 31 * 86_400.0
 """Minutes are kept for so long."""
 
 
 @dataclass(frozen=True, slots=True)
 class YieldMinute:
-    """Changes that were expected to be found in `seconds` of one minute: as scheduled, evenly split, best split."""
+    """Changes that were expected to be found in `seconds` of one minute, and what was done in it.
+
+    Expected as scheduled, if polled equally, and by the best split.
+    """
 
     at: float
     """A time in the minute, epoch s."""
@@ -119,6 +123,34 @@ class YieldMinute:
     scheduled: float
     uniform: float
     best: float
+    polls: int = 0
+    ignored: int = 0
+    """Polls that found nothing because all that differed is noise."""
+    bytes: int = 0
+    cpu: float = 0.0
+    """Seconds of a core."""
+    site_seconds: float = 0.0
+    """Sum over the sites that are polled."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkSum:
+    """What was done in a span, and how soon its changes were found."""
+
+    seconds: float
+    """Of the part of the span of which it is known."""
+    polls: int
+    ignored: int
+    bytes: int
+    cpu: float
+    site_seconds: float
+    changes: int
+    """Changes of that part that came after an earlier poll; at most the newest `MOST_CHANGES` are looked at."""
+    mean_gap: float
+    """Mean seconds between their poll and the one before it; 0 without changes."""
+
+
+MOST_CHANGES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +256,11 @@ class HistoryStore(Subject):
             "scheduled": minute.scheduled,
             "uniform": minute.uniform,
             "best": minute.best,
+            "polls": minute.polls,
+            "ignored": minute.ignored,
+            "bytes": minute.bytes,
+            "cpu": minute.cpu,
+            "site_seconds": minute.site_seconds,
         }
         statement = self._sql.insert_for(yield_minute).values(minute=int(minute.at // _MINUTE), **values)
         added = {name: yield_minute.c[name] + statement.excluded[name] for name in values}
@@ -238,6 +275,44 @@ class HistoryStore(Subject):
         expected = connection.execute(select(*sums).where(c.minute >= since // _MINUTE)).one()
         count = connection.execute(select(func.count()).select_from(change).where(change.c.detected_at >= since))
         return YieldSum(int(count.scalar_one()), *map(float, expected))
+
+    @reads
+    def work_since(self, connection: Connection, since: float) -> WorkSum:
+        """Returns what was done since a time (epoch s), as far as it is known."""
+        c, d = yield_minute.c, change.c
+        known = (c.minute >= since // _MINUTE, c.cpu > 0)  # minutes of earlier versions do not say
+        names = (c.seconds, c.polls, c.ignored, c.bytes, c.cpu, c.site_seconds)
+        sums = [func.coalesce(func.sum(column), 0) for column in names]
+        first, *done = connection.execute(select(func.min(c.minute), *sums).where(*known)).one()
+        if first is None:
+            return WorkSum(0.0, 0, 0, 0, 0.0, 0.0, 0, 0.0)
+        newest = select(d.detected_at, d.previous_poll_at).order_by(d.id.desc()).limit(MOST_CHANGES).subquery()
+        n = newest.c
+        dated = (n.detected_at >= first * _MINUTE, n.previous_poll_at.is_not(None))
+        gaps = select(func.count(), func.avg(n.detected_at - n.previous_poll_at)).where(*dated)
+        changes, mean_gap = connection.execute(gaps).one()
+        seconds, polls, ignored, received, cpu, site_seconds = done
+        return WorkSum(
+            seconds=float(seconds),
+            polls=int(polls),
+            ignored=int(ignored),
+            bytes=int(received),
+            cpu=float(cpu),
+            site_seconds=float(site_seconds),
+            changes=int(changes),
+            mean_gap=float(mean_gap or 0.0),
+        )
+
+    @reads
+    def found_by_hour(self, connection: Connection, since: float, until: float) -> list[int]:
+        """Returns how many changes were detected in each hour from `since` to `until`, epoch s, oldest first."""
+        c = change.c.detected_at
+        hours = (c - since) / _HOUR
+        # SQLite may have no `floor`; its casts cut, while those of PostgreSQL round.
+        hour = cast(hours if self._sql.is_sqlite else func.floor(hours), Integer)
+        statement = select(hour, func.count()).where(c >= since, c < until).group_by(hour)
+        counts = {int(number): int(count) for number, count in connection.execute(statement)}
+        return [counts.get(number, 0) for number in range(math.ceil((until - since) / _HOUR))]
 
     # Selections.
 
@@ -270,4 +345,11 @@ class HistoryStore(Subject):
     @reads
     def selection_states(self, connection: Connection, site_id: int) -> tuple[SelectionState, ...]:
         """Returns what is known of the site's selections."""
-        return load_selection_states(connection, self._sql, [site_id]).get(site_id, ())
+        return self.selection_states_of.within(connection, [site_id]).get(site_id, ())
+
+    @reads
+    def selection_states_of(
+        self, connection: Connection, site_ids: Sequence[int]
+    ) -> Mapping[int, tuple[SelectionState, ...]]:
+        """Returns what is known of the selections of these sites, by site id; those without any are missing."""
+        return load_selection_states(connection, self._sql, site_ids)

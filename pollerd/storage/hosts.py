@@ -21,6 +21,7 @@ from pollerd.storage.site_rows import rows_after
 from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, in_pieces, reads, writes
 from pollerd.storage.values import HostRow, KnownHost, ListPage, StoredRobots
+from pollerd.texts import N_
 
 PIECE = 2_000
 _FIELDS = (host.c.id, host.c.name, host.c.robots_detail)
@@ -55,7 +56,7 @@ class HostStore(Subject):
         """Returns the host "name:port". Raises `NotFoundError`."""
         row = connection.execute(select(*_FIELDS).where(host.c.name == name)).one_or_none()
         if row is None:
-            raise NotFoundError("host", name)
+            raise NotFoundError(N_("host"), name)
         return KnownHost(*row)
 
     @reads

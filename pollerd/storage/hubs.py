@@ -17,6 +17,7 @@ from pollerd.storage.encryption import Encryption
 from pollerd.storage.engine import Database
 from pollerd.storage.schema import hub_subscription, signal_source
 from pollerd.storage.transactions import Subject, reads, writes
+from pollerd.texts import _
 
 SILENT_GAPS = 3.0
 """A hub from which nothing came for this many times its longest gap counts as silent."""
@@ -196,7 +197,7 @@ class HubStore(Subject):
         """Makes subscriptions whose lease ended pending again."""
         c = hub_subscription.c
         ended = (c.state == HubState.ACTIVE.value) & (c.lease_ends_at <= now)
-        values = {"state": HubState.PENDING.value, "next_at": now, "last_detail": "the lease ended"}
+        values = {"state": HubState.PENDING.value, "next_at": now, "last_detail": _("the lease ended")}
         connection.execute(update(hub_subscription).where(ended).values(values))
 
     @writes
@@ -210,7 +211,7 @@ class HubStore(Subject):
             "verified_at": now,
             "lease_ends_at": now + lease_seconds,
             "next_at": next_at,
-            "last_detail": "the hub verified it",
+            "last_detail": _("the hub verified it"),
         }
         return _set(connection, subscription_id, values)
 
@@ -222,7 +223,7 @@ class HubStore(Subject):
             "lease_ends_at": None,
             "attempts": 0,
             "next_at": next_at,
-            "last_detail": storable_word(f"the hub denies it: {reason}"),
+            "last_detail": storable_word(_("the hub denies it: {reason}", reason=reason)),
         }
         return _set(connection, subscription_id, values)
 

@@ -20,6 +20,7 @@ from pollerd.storage.statements import Statements, run_each
 from pollerd.storage.transactions import Subject, reads, writes
 from pollerd.storage.undo import UNDO_SECONDS, forget_copies
 from pollerd.storage.values import ListPage, SiteFilter
+from pollerd.texts import N_
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ class JobStore(Subject):
         """Returns the job. Raises `NotFoundError`."""
         row = connection.execute(select(job).where(job.c.id == job_id)).one_or_none()
         if row is None:
-            raise NotFoundError("job", job_id)
+            raise NotFoundError(N_("job"), job_id)
         return _job(row)
 
     @reads

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pollerd.errors import InvalidValueError
+from pollerd.texts import N_, _
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
 
-_ALLOWED = "Fernet keys (32 bytes in URL-safe base64 each), parted by commas"
+_ALLOWED = N_("Fernet keys (32 bytes in URL-safe base64 each), parted by commas")
 
 
 def new_key() -> str:
@@ -27,4 +28,4 @@ def keys_of(text: str) -> MultiFernet:
     try:
         return MultiFernet([Fernet(key.strip()) for key in text.split(",")])
     except ValueError as error:
-        raise InvalidValueError("secret_key", _ALLOWED, "(not shown)") from error
+        raise InvalidValueError("secret_key", _(_ALLOWED), "(not shown)") from error

@@ -10,6 +10,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError
+from pollerd.texts import _
 
 # PostgreSQL. Each lock ends with its transaction.
 
@@ -95,7 +96,9 @@ class FileLock:
         except OSError as error:
             holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip() or "unknown"
             self.release()
-            raise DatabaseInUseError(f"another daemon (process {holder}) holds {path}") from error
+            raise DatabaseInUseError(
+                _("another daemon (process {holder}) holds {path}", holder=holder, path=path)
+            ) from error
         try:
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, inspect, text
 from pollerd.errors import DatabaseInUseError, SchemaError
 from pollerd.storage.engine import Database, database_url
 from pollerd.storage.settings import StorageSettings
+from pollerd.texts import _
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -147,8 +148,14 @@ async def bring_up(database: Database) -> None:
     try:
         await database.lock()
     except DatabaseInUseError as error:
-        steps_to = f"the schema has to be migrated from {revision or 'nothing'} to {head()} by a program that is alone"
-        raise DatabaseInUseError(f"{steps_to}, but {error}; stop them first") from error
+        steps_to = _(
+            "the schema has to be migrated from {revision} to {head} by a program that is alone",
+            revision=revision or "nothing",
+            head=head(),
+        )
+        raise DatabaseInUseError(
+            _("{steps_to}, but {error}; stop them first", steps_to=steps_to, error=error)
+        ) from error
     await asyncio.to_thread(oldest_supported)
     await database.write(up)
 
@@ -217,7 +224,7 @@ def read_revision(connection: Connection) -> str | None:
         return None
     rows = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
     if len(rows) > 1:
-        raise SchemaError(f"the database stands at several revisions: {', '.join(sorted(rows))}")
+        raise SchemaError(_("the database stands at several revisions: {rows}", rows=", ".join(sorted(rows))))
     return rows[0] if rows else None
 
 
@@ -227,7 +234,11 @@ def check_known(revision: str | None) -> None:
         return
     if revision not in known_revisions():
         raise SchemaError(
-            f"the database's schema ({revision}) is newer than this program (up to {head()}); upgrade pollerd"
+            _(
+                "the database's schema ({revision}) is newer than this program (up to {head}); upgrade pollerd",
+                revision=revision,
+                head=head(),
+            )
         )
 
 
@@ -241,5 +252,5 @@ def known_revisions() -> set[str]:
     """Returns the known revisions, from the names of their files. Raises `SchemaError` if there are none."""
     revisions = {step[1] for file in (folder() / "versions").glob("*.py") if (step := _STEP.fullmatch(file.name))}
     if not revisions:
-        raise SchemaError("this installation has no migrations")
+        raise SchemaError(_("this installation has no migrations"))
     return revisions

@@ -18,6 +18,7 @@ from pollerd.errors import ConfigError, DatabaseInUseError, SchemaError
 from pollerd.storage.migrate import head
 from pollerd.storage.node_values import SILENT_SECONDS, LockTable, NodeInfo, clock_ahead
 from pollerd.storage.session_lock import OpenConnection, SessionLock, class_here, key_here, try_for_a_while
+from pollerd.texts import _
 
 _SERVER_PATIENCE_SECONDS = 13
 """Silence of a node after which the server ends its session; longer, so that the node has stopped before."""
@@ -116,18 +117,28 @@ class NodeSession(SessionLock):
                 await connection.fetchval("SELECT set_config($1, $2, false)", *setting)
         place, key = await key_here(connection, "pollerd")
         if not await try_for_a_while(connection, self.attempt, key):
-            why = "without --node, or with the focused crawler"
-            raise DatabaseInUseError(f"a daemon that runs alone holds the database {place}, {why}")
+            why = _("without --node, or with the focused crawler")
+            raise DatabaseInUseError(
+                _("a daemon that runs alone holds the database {place}, {why}", place=place, why=why)
+            )
         # Under the lock nobody migrates. While this node had no session, another program may have.
         revision = await connection.fetchval("SELECT version_num FROM alembic_version")
         newer = revision > head()
         if revision != head() and not (newer and await connection.fetchval(_OLDEST_SUPPORTED) <= head()):
             raise SchemaError(
-                f"the database's schema is {revision}, not {head()}, as this node ({self.info.name}) needs it"
-                + (": upgrade this node" if newer else "")
+                _(
+                    "the database's schema is {revision}, not {head}, as this node ({info}) needs it",
+                    revision=revision,
+                    head=head(),
+                    info=self.info.name,
+                )
+                + (_(": upgrade this node") if newer else "")
             )
         await self._compare_clocks(connection)
-        self._classes = await class_here(connection, "pollerd nodes"), await class_here(connection, "pollerd units")
+        self._classes = (
+            await class_here(connection, "pollerd nodes"),
+            await class_here(connection, "pollerd units"),
+        )
         await self._introduce(connection, place)
         kept, asked_at = set[int](), time.monotonic()
         for unit in sorted(self.held):
@@ -150,11 +161,20 @@ class NodeSession(SessionLock):
         ahead = clock_ahead(before, server, after)
         if abs(ahead) < _CLOCK_WARNS_SECONDS:
             return
-        clock_offset = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} that of the database's server"
+        clock_offset = (
+            _("{seconds:.1f} s ahead of that of the database's server", seconds=ahead)
+            if ahead > 0
+            else _("{seconds:.1f} s behind that of the database's server", seconds=-ahead)
+        )
         if abs(ahead) > _CLOCK_REFUSES_SECONDS and not self.node_id:
             raise ConfigError(
-                f"node {self.info.name}: the clock of this machine is {clock_offset}; nodes may differ by"
-                f" {_CLOCK_REFUSES_SECONDS:g} s: synchronise the clocks (NTP), and start the node again"
+                _(
+                    "node {info}: the clock of this machine is {clock_offset}; nodes may differ by "
+                    "{clock_refuses_seconds:g} s: synchronise the clocks (NTP), and start the node again",
+                    info=self.info.name,
+                    clock_offset=clock_offset,
+                    clock_refuses_seconds=_CLOCK_REFUSES_SECONDS,
+                )
             )
         structlog.get_logger("pollerd.cluster").warning(
             "clock_differs", node=self.info.name, reason=f"its clock is {clock_offset}"
@@ -171,7 +191,9 @@ class NodeSession(SessionLock):
                 self.node_id = await connection.fetchval(_ADD_NODE, *row)
             own = "SELECT pg_try_advisory_lock($1, $2)"
             if not await try_for_a_while(connection, own, self._classes[0], self.node_id):
-                raise DatabaseInUseError(f"another session holds the lock of node {self.node_id} of {place}")
+                raise DatabaseInUseError(
+                    _("another session holds the lock of node {node_id} of {place}", node_id=self.node_id, place=place)
+                )
 
     def look(self, connection: Connection) -> LockTable:
         """Returns who is here and holds what."""
@@ -223,8 +245,10 @@ async def _behind_pooler(connection: asyncpg.Connection, open_one: OpenConnectio
         other.terminate()
     if lent or not held:
         raise ConfigError(
-            "database: must be reached without a connection pooler, or through one in session mode, where several nodes"
-            " share it; the one between hands sessions on after each transaction"
+            _(
+                "database: must be reached without a connection pooler, or through one in session mode, where "
+                "several nodes share it; the one between hands sessions on after each transaction"
+            )
         )
     await connection.fetchval("SELECT pg_advisory_unlock(2147483647, $1)", key)
     return True

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Double, cast, extract, func
 
 from pollerd.errors import InvalidValueError
+from pollerd.texts import _
 
 SERVER_NOW = cast(extract("epoch", func.clock_timestamp()), Double)
 """PostgreSQL's present time, epoch s, in a statement."""
@@ -34,7 +35,7 @@ class NodeInfo:
 
     def __post_init__(self) -> None:
         if self.wanted < 0:
-            raise InvalidValueError("nodes_wanted", "a whole number, 0 or more", self.wanted)
+            raise InvalidValueError("nodes_wanted", _("a whole number, 0 or more"), self.wanted)
 
 
 @dataclass(frozen=True, slots=True)

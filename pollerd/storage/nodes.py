@@ -33,6 +33,7 @@ from pollerd.storage.soft_delete import is_soft_deleted
 from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, in_pieces, reads, writes
 from pollerd.storage.values import HostRow
+from pollerd.texts import N_, _
 
 if TYPE_CHECKING:
     from pollerd.storage.node_session import NodeSession
@@ -84,7 +85,7 @@ def set_partitions(connection: Connection, sql: Statements, number: int) -> None
     Raises `InvalidValueError` for another number.
     """
     if not 1 <= number <= PARTITIONS_MOST:
-        raise InvalidValueError("partitions", f"1 to {PARTITIONS_MOST}", number)
+        raise InvalidValueError("partitions", _("1 to {partitions_most}", partitions_most=PARTITIONS_MOST), number)
     connection.execute(delete(host_partition))
     connection.execute(delete(shared_host))
     connection.execute(delete(partition_size))
@@ -100,7 +101,7 @@ async def set_number_of_partitions(url: str, number: int) -> None:
     """
     target = database_url(url)
     if target.get_backend_name() == "sqlite":
-        raise InvalidValueError("database", "PostgreSQL's, which alone several nodes can share", "sqlite")
+        raise InvalidValueError("database", _("PostgreSQL's, which alone several nodes can share"), "sqlite")
     await migrate.upgrade(url, create=False)
     database = Database(target, StorageSettings(), create=False, exclusive=True)
     try:
@@ -238,16 +239,22 @@ class ClusterStore(Subject):
         connection.execute(text("LOCK TABLE drained_node IN SHARE ROW EXCLUSIVE MODE"))
         living = self.living.within(connection, sorted(self._session.look(connection).nodes))
         if all(member.name != name for member in living):
-            raise NotFoundError("node", name)
+            raise NotFoundError(N_("node"), name)
         older = [f"{member.name} ({member.version})" for member in living if member.revision is None]
         if older:
             raise ConflictError(
-                f"{', '.join(older)} would not take what node {name} hands over: upgrade it first, or stop node {name}"
-                " instead"
+                _(
+                    "{older} would not take what node {name} hands over: upgrade it first, or stop node {name} instead",
+                    older=", ".join(older),
+                    name=name,
+                )
             )
         if all(member.drained or member.name == name for member in living):
             raise ConflictError(
-                f"node {name} is the only one that polls: start another node first, or stop this one to end polling"
+                _(
+                    "node {name} is the only one that polls: start another node first, or stop this one to end polling",
+                    name=name,
+                )
             )
         since = self._sql.insert_for(drained_node).values(name=name, since=SERVER_NOW)
         connection.execute(since.on_conflict_do_nothing())
@@ -259,7 +266,7 @@ class ClusterStore(Subject):
             return
         living = self.living.within(connection, sorted(self._session.look(connection).nodes))
         if all(member.name != name for member in living):
-            raise NotFoundError("node", name)
+            raise NotFoundError(N_("node"), name)
 
     @writes
     def note_sizes(self, connection: Connection, sizes: Mapping[int, int]) -> None:

@@ -37,10 +37,11 @@ from pollerd.storage.rules import pause_statement
 from pollerd.storage.schema import channel, outbox, site
 from pollerd.storage.statements import Statements, run, run_each
 from pollerd.storage.transactions import Subject, reads, writes
+from pollerd.texts import N_, _
 
 DIGEST_MOST = 10_000
 """Most notices of a digest's message; what is more goes into another one."""
-EXPIRED = "not sent within the time that the outbox keeps it"
+EXPIRED = N_("not sent within the time that the outbox keeps it")
 PIECE = 5_000
 _C = outbox.c
 _OTHER = outbox.alias("other")
@@ -142,7 +143,9 @@ class Outbox(Subject):
         first: 1 to one less than it has. Raises `InvalidValueError`.
         """
         if not 1 <= first < len(claimed.notices) or claimed.attempts:
-            raise InvalidValueError("first", f"1 to {len(claimed.notices) - 1}, of a message never tried", first)
+            raise InvalidValueError(
+                "first", _("1 to {count}, of a message never tried", count=len(claimed.notices) - 1), first
+            )
         return await self._part(claimed, first)
 
     @writes
@@ -285,7 +288,7 @@ class Outbox(Subject):
         Those of deleted channels stay dead. Raises `InvalidValueError` if neither is given.
         """
         if notice_ids is None and channel_id is None:
-            raise InvalidValueError("notices", "ids, or a channel", None)
+            raise InvalidValueError("notices", _("ids, or a channel"), None)
         return await self._resend(now, notice_ids, channel_id)
 
     @writes
@@ -326,7 +329,7 @@ class Outbox(Subject):
         lost = _C.channel_id.not_in(select(channel.c.id))
         either = (select(_C.id).where(part, IS_WAITING, or_(old, lost)) for part in (FREE, IN_MESSAGE))
         ids = union_all(*either).limit(PIECE)
-        ending = update(outbox).where(_C.id.in_(ids)).values(state=DEAD, ended_at=now, last_detail=EXPIRED)
+        ending = update(outbox).where(_C.id.in_(ids)).values(state=DEAD, ended_at=now, last_detail=_(EXPIRED))
         return dict(Counter(connection.execute(ending.returning(_C.channel_id)).scalars()))
 
     @reads
@@ -366,15 +369,15 @@ def message_id_of(event_ids: Sequence[str]) -> str:
 
 def _check_limit(limit: int) -> None:
     if limit < 1:
-        raise InvalidValueError("limit", "at least 1", limit)
+        raise InvalidValueError("limit", _("at least 1"), limit)
 
 
 def _check_end(end: AttemptEnd) -> None:
     """Raises `InvalidValueError` for an end that is none."""
     if end.state is NoticeState.SENDING:
-        raise InvalidValueError("state", "waiting, sent or dead", end.state.value)
+        raise InvalidValueError("state", _("waiting, sent or dead"), end.state.value)
     if end.state is NoticeState.WAITING and end.due_at is None:
-        raise InvalidValueError("due_at", "a time, where notices wait", None)
+        raise InvalidValueError("due_at", _("a time, where notices wait"), None)
 
 
 async def _with_facts(claimed: ClaimedMessage | None, rows: FactRows | None) -> ClaimedMessage | None:

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage.engine import Database
 from pollerd.storage.transactions import Subject, reads, writes
+from pollerd.texts import _
 
 DAY_SECONDS = 86_400.0
 DEFAULT_PARTITION = "poll_default"
@@ -160,7 +161,7 @@ class DayPartitions(Subject):
             return await self._make_days(missing)
         except DatabaseUnavailableError as error:
             self._not_before = time.monotonic() + _TRY_AGAIN_SECONDS
-            effect = "its polls go to the default partition"
+            effect = _("its polls go to the default partition")
             self._log.warning("poll_partition_not_made", reason=str(error), effect=effect)
             return partitions
 

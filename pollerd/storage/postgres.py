@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from pollerd.errors import InvalidValueError
 from pollerd.storage.session_lock import SessionLock
 from pollerd.storage.settings import StorageSettings
+from pollerd.texts import _
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -92,7 +93,7 @@ class PostgresDatabase:
             async with engine.connect() as connection:
                 raw = (await connection.get_raw_connection()).driver_connection
                 assert raw is not None
-                raw.add_termination_listener(lambda _: lost())
+                raw.add_termination_listener(lambda _ignored: lost())
                 await raw.add_listener(channel, lambda _c, _p, _n, message: on_message(message))
 
                 async def read(work: Callable[[Connection], T]) -> T:
@@ -159,4 +160,4 @@ def _check_options(url: URL) -> None:
     known = sorted(set(inspect.signature(asyncpg.connect).parameters) - _OURS)
     for name in url.query:
         if name not in known:
-            raise InvalidValueError("database", f"a URL with options among {', '.join(known)}", name)
+            raise InvalidValueError("database", _("a URL with options among {known}", known=", ".join(known)), name)

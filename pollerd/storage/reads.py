@@ -31,6 +31,7 @@ from pollerd.storage.engine import Database
 from pollerd.storage.schema import change, interest, poll, read_report, site, site_mark, site_reads, site_state
 from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, reads, writes
+from pollerd.texts import N_, _
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +176,7 @@ class ReadStore(Subject):
     def forget(self, connection: Connection, site_id: int) -> None:
         """Forget the reads of a site's changes, and their half-life. Raises `NotFoundError`."""
         if not connection.execute(delete(site_reads).where(site_reads.c.site_id == site_id)).rowcount:
-            raise NotFoundError("reads of site", site_id)
+            raise NotFoundError(N_("reads of site"), site_id)
         connection.execute(delete(interest).where(interest.c.site_id == site_id))
 
     def _living(self, connection: Connection, site_ids: Collection[int]) -> dict[int, int]:
@@ -219,7 +220,11 @@ class ReadStore(Subject):
         rows = {row.id: row for row in self._edges(connection, parameters)}
         rows |= {row.id: row for row in connection.execute(self._later(), parameters)}
         if len(rows) > MAX_CHANGES:
-            raise InvalidValueError("reads", f"of at most {MAX_CHANGES:,} changes of their sites", f"of {len(rows):,}")
+            raise InvalidValueError(
+                "reads",
+                _("of at most {max_changes:,} changes of their sites", max_changes=MAX_CHANGES),
+                f"of {len(rows):,}",
+            )
         changes: defaultdict[int, list[PublishedChange]] = defaultdict(list)
         for id_ in sorted(rows):
             row = rows[id_]

@@ -29,6 +29,7 @@ from pollerd.storage.notification_values import (
 from pollerd.storage.schema import channel, incident, outbox, rule
 from pollerd.storage.transactions import Subject, reads, writes
 from pollerd.storage.undo import KeptCopy, KeptKind, keep, kept_copies, taken_copy
+from pollerd.texts import N_, _
 
 # Rules, and the channels that they name.
 
@@ -54,9 +55,9 @@ def channels_of(spec: RuleSpec) -> Sequence[str]:
         settings = json.loads(spec.settings)
         named = settings.get("channels", [])
     except (ValueError, AttributeError) as error:
-        raise InvalidValueError("settings", "a JSON object", "(not shown)") from error
+        raise InvalidValueError("settings", _("a JSON object"), "(not shown)") from error
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
-        raise InvalidValueError("channels", "a list of names", named)
+        raise InvalidValueError("channels", _("a list of names"), named)
     return named
 
 
@@ -65,14 +66,16 @@ def _require_channels(connection: Connection, spec: RuleSpec) -> None:
     unknown = [name for name in channels_of(spec) if name not in known]
     if unknown:
         if not known:
-            raise refusal("channels", "there is no channel yet; add one first: pollerd channels add NAME --kind KIND")
-        raise unknown_name("channels", "channel", unknown[0], sorted(known), f"known: {', '.join(sorted(known))}")
+            raise refusal(
+                "channels", _("there is no channel yet; add one first: pollerd channels add NAME --kind KIND")
+            )
+        raise unknown_name("channels", N_("channel"), unknown[0], sorted(known), f"known: {', '.join(sorted(known))}")
 
 
 def _require_new_name(connection: Connection, name: str) -> None:
     existing = connection.execute(select(rule.c.id).where(rule.c.name == name)).scalar_one_or_none()
     if existing is not None:
-        raise DuplicateError("rule", name, existing)
+        raise DuplicateError(N_("rule"), name, existing)
 
 
 def _values(spec: RuleSpec) -> dict[str, Any]:
@@ -104,7 +107,7 @@ class Channels(Subject):
         """Returns the channel with its secrets. Raises `NotFoundError`."""
         row = connection.execute(select(channel).where(channel.c.id == channel_id)).one_or_none()
         if row is None:
-            raise NotFoundError("channel", channel_id)
+            raise NotFoundError(N_("channel"), channel_id)
         return self._channel(row)
 
     @writes
@@ -143,7 +146,7 @@ class Channels(Subject):
         named = naming(connection, name)
         if named:
             names = ", ".join(stored.spec.name for stored in named)
-            raise InvalidValueError("channel", f"named by no rule; named by {names}", name)
+            raise InvalidValueError("channel", _("named by no rule; named by {names}", names=names), name)
         c = outbox.c
         _keep_row(connection, KeptKind.CHANNEL, channel, channel_id, now)
         ended = {"state": NoticeState.DEAD.value, "ended_at": now, "last_detail": _CHANNEL_DELETED}
@@ -189,7 +192,7 @@ class Channels(Subject):
     def _require_new_name(connection: Connection, name: str) -> None:
         existing = connection.execute(select(channel.c.id).where(channel.c.name == name)).scalar_one_or_none()
         if existing is not None:
-            raise DuplicateError("channel", name, existing)
+            raise DuplicateError(N_("channel"), name, existing)
 
     def _values(self, spec: ChannelSpec) -> dict[str, Any]:
         return {
@@ -253,7 +256,7 @@ class Rules(Subject):
         """Returns the rule. Raises `NotFoundError`."""
         row = connection.execute(select(rule).where(rule.c.id == rule_id)).one_or_none()
         if row is None:
-            raise NotFoundError("rule", rule_id)
+            raise NotFoundError(N_("rule"), rule_id)
         return _rule(row)
 
     @reads
@@ -295,7 +298,7 @@ class Rules(Subject):
         _keep_row(connection, KeptKind.RULE, rule, rule_id, now)
         connection.execute(delete(incident).where(incident.c.rule_id == rule_id))
         if not connection.execute(delete(rule).where(rule.c.id == rule_id)).rowcount:
-            raise NotFoundError("rule", rule_id)
+            raise NotFoundError(N_("rule"), rule_id)
 
     @reads
     def deleted(self, connection: Connection, now: float) -> list[KeptCopy]:
@@ -405,14 +408,16 @@ def _put(
         ours = replace(spec, origin=origin)
         known = existing.get(spec.name)
         if spec.name in seen:
-            raise InvalidValueError(f"{writers.section}.{spec.name}", "there once", spec.name)
+            raise InvalidValueError(f"{writers.section}.{spec.name}", _("there once"), spec.name)
         seen.add(spec.name)
         if known is None:
             writers.add(ours)
             added.append(spec.name)
         elif known.spec.origin is not origin:
-            other = "the API" if origin is Origin.FILE else "the configuration file"
-            raise InvalidValueError(f"{writers.section}.{spec.name}", f"a name not taken by one of {other}", spec.name)
+            other = _("the API") if origin is Origin.FILE else _("the configuration file")
+            raise InvalidValueError(
+                f"{writers.section}.{spec.name}", _("a name not taken by one of {other}", other=other), spec.name
+            )
         elif known.spec != ours:
             writers.update(known.id, ours)
             changed.append(spec.name)

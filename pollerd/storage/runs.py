@@ -21,6 +21,7 @@ from pollerd.storage.settings import StorageSettings
 from pollerd.storage.statements import Statements, run, run_each
 from pollerd.storage.transactions import Subject, reads, writes
 from pollerd.storage.values import AllocationRow, RunInfo
+from pollerd.texts import _
 
 if TYPE_CHECKING:
     from pollerd.storage.node_session import NodeSession
@@ -150,10 +151,10 @@ async def raise_numbers(url: str, by: int) -> dict[str, int]:
     `DatabaseUnavailableError`.
     """
     if not 1 <= by <= MOST:
-        raise InvalidValueError("by", f"1 to {MOST}", by)
+        raise InvalidValueError("by", _("1 to {most}", most=MOST), by)
     target = database_url(url)
     if target.get_backend_name() == "sqlite":
-        raise InvalidValueError("database", "PostgreSQL's: a SQLite file has no replicas", "sqlite")
+        raise InvalidValueError("database", _("PostgreSQL's: a SQLite file has no replicas"), "sqlite")
     database = Database(target, StorageSettings(), create=False)
     try:
         return await database.write(lambda c: _raise(c, by))
@@ -197,7 +198,7 @@ async def settled_content_id(database: Database, sql: Statements) -> int | None:
         return None
     newest = await database.read(lambda c: int(run(c, sql.last_content_id)[0][0]))
     waited_for = await database.read(_under_way)
-    for _ in range(_LOOKS):
+    for _ignored in range(_LOOKS):
         if not waited_for:
             return newest
         await asyncio.sleep(_LOOK_AGAIN_SECONDS)

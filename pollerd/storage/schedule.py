@@ -22,6 +22,7 @@ from pollerd.storage.statements import Statements
 from pollerd.storage.tags import TagStore, with_inherited
 from pollerd.storage.transactions import Subject, in_pieces, reads
 from pollerd.storage.values import ScheduleRows, StoredTtls
+from pollerd.texts import _
 
 _CODES = {state.value: code for state, code in STATE_CODE.items()}
 _HOST = Field("host_id", np.int64, "a whole number", 0)
@@ -116,11 +117,13 @@ class ScheduleStore(Subject):
         c = learned.c
         statement = select(c.site_id, c.state).where(c.allocator == allocator)
         rows = rows_after(connection, statement, c.site_id, after)
-        widths = {len(state) for _, state in rows}
+        widths = {len(state) for _ignored, state in rows}
         if len(widths) > 1:
-            raise SchemaError(f"learned states of {allocator} differ in width: {sorted(widths)}")
-        ids = np.array([site_id for site_id, _ in rows], dtype=np.int64)
-        flat = np.frombuffer(b"".join(state for _, state in rows), dtype=np.uint8)
+            raise SchemaError(
+                _("learned states of {allocator} differ in width: {widths}", allocator=allocator, widths=sorted(widths))
+            )
+        ids = np.array([site_id for site_id, _ignored in rows], dtype=np.int64)
+        flat = np.frombuffer(b"".join(state for _ignored, state in rows), dtype=np.uint8)
         return ids, flat.reshape(len(ids), widths.pop() if widths else 0)
 
     @reads

@@ -445,6 +445,13 @@ yield_minute = Table(
     Column("scheduled", Double, nullable=False),
     Column("uniform", Double, nullable=False),
     Column("best", Double, nullable=False),
+    # What was done in it. `ignored`: polls that found nothing because all that differed is noise; `cpu`: seconds of a
+    # core; `site_seconds`: sum over the sites that are polled.
+    Column("polls", BigInteger, nullable=False, server_default="0"),
+    Column("ignored", BigInteger, nullable=False, server_default="0"),
+    Column("bytes", BigInteger, nullable=False, server_default="0"),
+    Column("cpu", Double, nullable=False, server_default="0"),
+    Column("site_seconds", Double, nullable=False, server_default="0"),
 )
 
 # Ids of the changes that a reader has seen, as ranges that neither touch nor overlap.

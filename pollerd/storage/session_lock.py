@@ -11,6 +11,7 @@ import asyncpg
 
 from pollerd.errors import DatabaseInUseError
 from pollerd.storage.locks import lock_key
+from pollerd.texts import _
 
 _TRY_AGAIN_SECONDS = 0.1
 _TRIES = 20
@@ -74,8 +75,8 @@ class SessionLock:
         place, key = await key_here(connection, "pollerd")
         if not await try_for_a_while(connection, self.attempt, key):
             nodes = await living_nodes(connection)
-            who = f"nodes are running on the database {place}: {', '.join(nodes)}"
-            raise DatabaseInUseError(who if nodes else f"another daemon holds the database {place}")
+            who = _("nodes are running on the database {place}: {nodes}", place=place, nodes=", ".join(nodes))
+            raise DatabaseInUseError(who if nodes else _("another daemon holds the database {place}", place=place))
 
     async def _end_lost_session(self, connection: asyncpg.Connection) -> None:
         """Ends our last session if the network lost it: the server might keep it, and the lock, for hours."""
@@ -94,7 +95,7 @@ async def key_here(connection: asyncpg.Connection, name: str) -> tuple[str, int]
 
 async def class_here(connection: asyncpg.Connection, name: str) -> int:
     """Returns the class of the locks of this name: "pollerd nodes" (of nodes, by id), "pollerd units"."""
-    _, key = await key_here(connection, name)
+    _ignored, key = await key_here(connection, name)
     return key & _CLASS_BITS
 
 
@@ -108,7 +109,7 @@ async def living_nodes(connection: asyncpg.Connection) -> list[str]:
 
 async def try_for_a_while(connection: asyncpg.Connection, attempt: str, *arguments: Any) -> bool:
     """Repeats an attempt to take a lock: the server needs a moment to notice that a killed daemon is gone."""
-    for _ in range(_TRIES):
+    for _ignored in range(_TRIES):
         if await connection.fetchval(attempt, *arguments):
             return True
         await asyncio.sleep(_TRY_AGAIN_SECONDS)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from pollerd.errors import InvalidValueError
 from pollerd.storage.keys import keys_of
+from pollerd.texts import _
 
 DAY_SECONDS = 86_400.0
 
@@ -43,8 +44,8 @@ class StorageSettings:
     The first encrypts, all decrypt. None: SQLite keeps its own key file beside the database."""
 
     def __post_init__(self) -> None:
-        _require("keep_contents", self.keep_contents >= 2, "at least 2", self.keep_contents)
-        _require("content_cap_bytes", self.content_cap_bytes >= 0, "at least 0", self.content_cap_bytes)
+        _require("keep_contents", self.keep_contents >= 2, _("at least 2"), self.keep_contents)
+        _require("content_cap_bytes", self.content_cap_bytes >= 0, _("at least 0"), self.content_cap_bytes)
         for part in ("poll", "content", "change", "delivery"):
             name = f"{part}_retention_seconds"
             retention = getattr(self, name)
@@ -53,7 +54,7 @@ class StorageSettings:
         busy = self.busy_timeout_seconds
         _require("busy_timeout_seconds", 0 <= busy <= 600, "0 to 600", busy)
         connect = self.connect_timeout_seconds
-        _require("connect_timeout_seconds", 0 < connect <= 600, "above 0, at most 600", connect)
+        _require("connect_timeout_seconds", 0 < connect <= 600, _("above 0, at most 600"), connect)
         if self.secret_key is not None:
             keys_of(self.secret_key)
         statement = self.statement_timeout_seconds

@@ -17,6 +17,7 @@ from pollerd.storage.engine import Database
 from pollerd.storage.schema import signal_page, signal_source, site, site_state
 from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, reads, writes
+from pollerd.texts import N_, _
 
 SignalKind = Literal["sitemap", "feed", "list", "links", "push"]
 """How a signal source says that pages changed; "push": programs report to the API."""
@@ -150,7 +151,7 @@ class SignalStore(Subject):
         """Returns the signal source. Raises `NotFoundError`."""
         row = connection.execute(_sources().where(signal_source.c.id == source_id)).one_or_none()
         if row is None:
-            raise NotFoundError("signal source", source_id)
+            raise NotFoundError(N_("signal source"), source_id)
         return _source(row)
 
     @reads
@@ -158,7 +159,7 @@ class SignalStore(Subject):
         """Returns the id of the pushed source of this name. Raises `InvalidValueError`."""
         source_id = connection.execute(select(signal_source.c.id).where(signal_source.c.name == name)).scalar()
         if source_id is None:
-            raise InvalidValueError("source", "the name of a signal source of kind push", name)
+            raise InvalidValueError("source", _("the name of a signal source of kind push"), name)
         return int(source_id)
 
     @writes
@@ -180,10 +181,10 @@ class SignalStore(Subject):
         same = c.site_id == spec.site_id if spec.site_id is not None else c.name == spec.name
         existing = connection.execute(select(c.id).where(same)).scalar()
         if existing is not None:
-            raise DuplicateError("signal source", str(spec.name or spec.site_id), existing)
+            raise DuplicateError(N_("signal source"), str(spec.name or spec.site_id), existing)
         known = connection.execute(select(site.c.id).where(site.c.id == spec.site_id)).scalar()
         if spec.site_id is not None and known is None:
-            raise InvalidValueError("site_id", "the id of a site", spec.site_id)
+            raise InvalidValueError("site_id", _("the id of a site"), spec.site_id)
         values = {**{name: getattr(spec, name) for name in _SPEC}, "created_at": now, "origin": origin.value}
         values |= {"index_id": index_id, "made_site": made_site}
         new = connection.execute(insert(signal_source).values(values).returning(c.id)).scalar_one()
@@ -207,7 +208,7 @@ class SignalStore(Subject):
     def delete(self, connection: Connection, source_id: int) -> None:
         """Deletes the signal source and what it said. Raises `NotFoundError`."""
         if not connection.execute(delete(signal_source).where(signal_source.c.id == source_id)).rowcount:
-            raise NotFoundError("signal source", source_id)
+            raise NotFoundError(N_("signal source"), source_id)
 
     @reads
     def sites_at(self, connection: Connection, urls: Collection[str]) -> dict[str, int]:

@@ -18,6 +18,7 @@ from pollerd.storage.selection_states import load_selection_states
 from pollerd.storage.statements import Statements, run
 from pollerd.storage.tags import names_among
 from pollerd.storage.values import SiteContext
+from pollerd.texts import _
 
 _KEEP_SCREENSHOTS = 6
 """Its place in a row of `Statements.contexts`."""
@@ -76,7 +77,7 @@ def _readable(encryption: Encryption, row: Sequence[Any]) -> SiteContext:
     try:
         return _memory(NO_ACCESS if row[3] is None else encryption.decrypt(row[3]), *row)
     except (ValueError, TypeError, AttributeError, PermanentError) as error:
-        return SiteContext(row[0], row[1], fault=f"its row in the database cannot be read: {error}")
+        return SiteContext(row[0], row[1], fault=_("its row in the database cannot be read: {error}", error=error))
 
 
 def _memory(  # noqa: PLR0913 (the columns of a row)

@@ -19,6 +19,7 @@ from pollerd.storage.site_rows import check_spec, encode_windows
 from pollerd.storage.soft_delete import SoftDeletion, any_soft_deleted
 from pollerd.storage.statements import SITE_COLUMNS, Statements, run, run_each
 from pollerd.storage.values import AddResult
+from pollerd.texts import _
 
 # Small enough for the event loop to run between two pieces.
 PIECE = 2_000
@@ -60,7 +61,7 @@ class SiteImport:
         deleted is brought back.
         """
         if len(specs) != len(hosts):
-            raise InvalidValueError("hosts", f"one for each of {len(specs)} specs", len(hosts))
+            raise InvalidValueError("hosts", _("one for each of {count} specs", count=len(specs)), len(hosts))
         result = AddResult([], [], [], at=now)
         self._sql.locks.add_sites(connection)
         any_deleted = bool(connection.execute(self._any_deleted).scalar_one())
@@ -169,7 +170,7 @@ class SiteImport:
         self, connection: Connection, sites: Sequence[tuple[SiteSpec, int]], ids: Mapping[str, int]
     ) -> None:
         texts, sealed, windows, tags = [], [], [], []
-        for spec, _ in sites:
+        for spec, _ignored in sites:
             site_id = ids[spec.url]
             texts.append(text_row(site_id, spec.url, spec.title))
             if spec.access:

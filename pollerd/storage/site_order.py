@@ -36,6 +36,7 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.storage.schema import site, site_state, site_text, site_times
 from pollerd.storage.statements import Statements, run, run_each
+from pollerd.texts import _
 
 _MAX_ID = 2**63 - 1
 
@@ -84,7 +85,7 @@ class SiteOrder:
         try:
             return cls(SiteSort(text.removeprefix("-")), text.startswith("-"))
         except ValueError:
-            allowed = f"one of {_IN_WORDS}; with - before it descending"
+            allowed = _("one of {in_words}; with - before it descending", in_words=_IN_WORDS)
             raise InvalidValueError("sort", allowed, text[:100]) from None
 
     def __str__(self) -> str:
@@ -131,9 +132,13 @@ class SitePlace:
         except (ValueError, binascii.Error, msgspec.MsgspecError, InvalidValueError):
             place = None
         if place is None or place.cursor() != cursor:
-            raise InvalidValueError("cursor", "a next_cursor or previous_cursor of this list", cursor[:100])
+            raise InvalidValueError("cursor", _("a next_cursor or previous_cursor of this list"), cursor[:100])
         if order not in (None, place.order):
-            raise refusal("sort", f"the cursor is of another order: leave sort out, or give {place.order}", str(order))
+            raise refusal(
+                "sort",
+                _("the cursor is of another order: leave sort out, or give {order}", order=place.order),
+                str(order),
+            )
         return place
 
 
@@ -219,7 +224,7 @@ def retitle(connection: Connection, sql: Statements, page_titles: Mapping[int, s
     rows: list[tuple[Any, ...]] = []
     for site_id, url, title, *stored in run(connection, sql.texts, sql.id_list(page_titles)):
         page_title = page_titles[site_id]
-        _, *columns = text_row(site_id, url, title or "", stored[-1] if page_title is None else page_title)
+        _ignored, *columns = text_row(site_id, url, title or "", stored[-1] if page_title is None else page_title)
         if columns != stored:
             rows.append((*columns, site_id))
     run_each(connection, sql.update_text, rows)
@@ -257,7 +262,7 @@ def words_condition(q: str, *, is_sqlite: bool, indexed: bool) -> SiteCondition 
     """
     words = list(dict.fromkeys(q.casefold().split()))
     if len(words) > MAX_WORDS:
-        raise InvalidValueError("q", f"at most {MAX_WORDS} words", f"{len(words)} words")
+        raise InvalidValueError("q", _("at most {max_words} words", max_words=MAX_WORDS), f"{len(words)} words")
     if not words:
         return None
     if not indexed:

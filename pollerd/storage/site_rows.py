@@ -19,6 +19,7 @@ from pollerd.storage.encryption import Encryption
 from pollerd.storage.schema import host, site, site_state, site_text
 from pollerd.storage.soft_delete import is_soft_deleted
 from pollerd.storage.values import ScheduleRows
+from pollerd.texts import _
 
 # Polling windows as stored: JSON, of which equal ones are read once.
 
@@ -90,16 +91,20 @@ def check_spec(spec: SiteSpec) -> None:
             if value is not None:
                 usable.check(value)
         if None not in (spec.min_interval, spec.max_interval) and spec.min_interval > spec.max_interval:  # type: ignore[operator]
-            raise InvalidValueError("max_interval", f"at least min_interval ({spec.min_interval})", spec.max_interval)
+            raise InvalidValueError(
+                "max_interval",
+                _("at least min_interval ({min_interval})", min_interval=spec.min_interval),
+                spec.max_interval,
+            )
     if not spec.url or storable(spec.url) != spec.url:
-        raise InvalidValueError("url", "a URL without NUL or lone surrogates", spec.url)
+        raise InvalidValueError("url", _("a URL without NUL or lone surrogates"), spec.url)
     for field in ("selections", "render", "title"):
         text: str = getattr(spec, field)
         if storable(text) != text:
-            raise InvalidValueError(field, "without NUL or lone surrogates", "others")
+            raise InvalidValueError(field, _("without NUL or lone surrogates"), "others")
     for tag in spec.tags:
         if not tag or storable(tag) != tag:
-            raise InvalidValueError("tags", "words without NUL or lone surrogates", tag)
+            raise InvalidValueError("tags", _("words without NUL or lone surrogates"), tag)
 
 
 def select_sites() -> Select[Any]:
@@ -125,6 +130,7 @@ def select_sites() -> Select[Any]:
             t.redirect_url,
             t.redirect_count,
             t.hidden_changes,
+            t.last_change_at,
             func.coalesce(site_text.c.page_title, "").label("page_title"),
         )
         .join_from(site, site_state)
@@ -175,6 +181,7 @@ def site_of(row: Any, tags: tuple[str, ...], encryption: Encryption) -> Site:
         redirect_count=number(row.redirect_count, 0),
         hidden_changes=number(row.hidden_changes, 0),
         page_title=row.page_title,
+        last_change_at=number(row.last_change_at, 0.0) or None,
     )
 
 

@@ -63,6 +63,7 @@ from pollerd.storage.values import (
     SiteRestore,
     StoredForecast,
 )
+from pollerd.texts import N_, _
 from pollerd.urls import host_of
 
 PIECE = 5_000
@@ -167,7 +168,7 @@ class SiteStore(Subject):
         """Returns the site. Raises `NotFoundError`."""
         sites = self._read(connection, select_sites().where(site.c.id == site_id))
         if not sites:
-            raise NotFoundError("site", site_id)
+            raise NotFoundError(N_("site"), site_id)
         return sites[0]
 
     @reads
@@ -208,6 +209,12 @@ class SiteStore(Subject):
         return list(connection.execute(statement, {"sites": self._sql.id_list(site_ids)}).scalars())
 
     @reads
+    def moved(self, connection: Connection, limit: int, confirmations: int) -> list[Site]:
+        """Returns sites that were redirected for good at so many polls in a row, by id."""
+        moved = site_state.c.redirect_url.is_not(None), site_state.c.redirect_count >= confirmations
+        return self._read(connection, select_sites().where(*moved).order_by(site.c.id).limit(limit))
+
+    @reads
     def of_users(self, connection: Connection, after: int, limit: int) -> list[Site]:
         """Returns sites with ids above `after`, by id, without those of the focused crawler."""
         return self._read(connection, select_sites().where(site.c.id > after, ~ROBOTS).order_by(site.c.id).limit(limit))
@@ -238,6 +245,13 @@ class SiteStore(Subject):
         statement = select(func.count()).select_from(site_state)
         marked = connection.execute(select(func.count()).select_from(site_mark)).scalar_one()
         return int(connection.execute(statement).scalar_one()) - int(marked)
+
+    @reads
+    def any_selections(self, connection: Connection) -> bool:
+        """Returns whether one of the newest 10,000 sites has selections of its own."""
+        newest = select(site.c.selections).order_by(site.c.id.desc()).limit(10_000).subquery()
+        some = select(exists().where(newest.c.selections.is_not(None)))
+        return bool(connection.execute(some).scalar_one())
 
     @reads
     def counts_by_state(self, connection: Connection) -> dict[SiteState, int]:
@@ -354,7 +368,7 @@ class SiteStore(Subject):
         site_id, tags = stored.id, self.tags.in_force
         unknown = changes.keys() - CHANGEABLE
         if unknown or ("url" in changes) != ("host" in changes):
-            allowed = "among " + ", ".join(sorted(CHANGEABLE)) + "; url and host together"
+            allowed = "among " + ", ".join(sorted(CHANGEABLE)) + _("; url and host together")
             raise InvalidValueError("changes", allowed, sorted(changes))
         fields: dict[str, Any] = {k: v for k, v in changes.items() if k in SiteSpec.__struct_fields__}
         spec = replace(stored.spec, **fields)
@@ -378,7 +392,7 @@ class SiteStore(Subject):
             values |= {"url": spec.url, "host_id": self._import.host_id(connection, changes["host"])}
         living = update(site).where(site.c.id == site_id, ~is_soft_deleted(site.c.id))
         if not connection.execute(living.values(values)).rowcount:
-            raise NotFoundError("site", site_id)
+            raise NotFoundError(N_("site"), site_id)
         retitle(connection, self._sql, {site_id: None})
         if "tags" in changes:
             self._set_tags(connection, site_id, spec.tags)
@@ -403,7 +417,7 @@ class SiteStore(Subject):
         connection.execute(locked)
         context = self.contexts.within(connection, [site_id]).get(site_id)
         if context is None:
-            raise NotFoundError("site", site_id)
+            raise NotFoundError(N_("site"), site_id)
         named = (context.content_id, *(state.content_id for state in context.states))
         content_ids = sorted({content_id for content_id in named if content_id is not None})
         packed: list[Any] = run(connection, self._sql.contents, self._sql.id_list(content_ids))
@@ -423,7 +437,7 @@ class SiteStore(Subject):
 
     @staticmethod
     def _forget(connection: Connection, site_id: int) -> None:
-        forget_site(connection, site_id, "its site was moved")
+        forget_site(connection, site_id, _("its site was moved"))
         connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(_FORGOTTEN))
         connection.execute(update(site_text).where(site_text.c.site_id == site_id).values(page_title=""))
         for table in (learned, mask, selection_state, reading, site_reads, interest):
@@ -432,7 +446,7 @@ class SiteStore(Subject):
     def _require_free(self, connection: Connection, url: str) -> None:
         other = self.find.within(connection, url)
         if other is not None:
-            raise DuplicateError("site", url, other.id)
+            raise DuplicateError(N_("site"), url, other.id)
         purge_at(connection, url)
         connection.execute(delete(deleted_url).where(deleted_url.c.url == url))
 
@@ -521,8 +535,8 @@ class SiteStore(Subject):
         gone = delete(site).where(site.c.id == site_id, ~is_soft_deleted(site.c.id)).returning(site.c.url)
         url = connection.execute(gone).scalar_one_or_none()
         if url is None:
-            raise NotFoundError("site", site_id)
-        forget_site(connection, site_id, "its site was deleted")
+            raise NotFoundError(N_("site"), site_id)
+        forget_site(connection, site_id, _("its site was deleted"))
         remember = self._sql.insert_for(deleted_url).values(url=url, deleted_at=now)
         connection.execute(remember.on_conflict_do_update(index_elements=["url"], set_={"deleted_at": now}))
 
@@ -530,7 +544,7 @@ class SiteStore(Subject):
     def discard(self, connection: Connection, site_ids: Sequence[int]) -> None:
         """Deletes these sites with all their rows; a list or source adds them again. Missing ones are skipped."""
         for site_id in site_ids:
-            forget_site(connection, site_id, "its source was removed")
+            forget_site(connection, site_id, _("its source was removed"))
         connection.execute(self._delete_many, {"sites": self._sql.id_list(site_ids)})
 
     @reads
@@ -550,7 +564,7 @@ class SiteStore(Subject):
     @writes
     def delete_missing(self, connection: Connection, urls: Iterable[str]) -> list[int]:
         """Deletes sites whose URL is not among these; returns their ids. Such a URL is added again when listed."""
-        gone = [site_id for site_id, _ in self.missing_from.within(connection, urls)]
+        gone = [site_id for site_id, _ignored in self.missing_from.within(connection, urls)]
         for start in range(0, len(gone), PIECE):
             connection.execute(self._delete_many, {"sites": self._sql.id_list(gone[start : start + PIECE])})
         return gone
@@ -577,7 +591,7 @@ class SiteStore(Subject):
         """
         added = unchanged = 0
         for piece in pieces():
-            urls = [url for url, _ in piece]
+            urls = [url for url, _ignored in piece]
             known = self.at.within(connection, urls).keys() | self.deleted_among.within(connection, urls)
             rows = [{"url": url, "deleted_at": at} for url, at in dict(piece).items() if url not in known]
             if rows:
@@ -616,7 +630,7 @@ class SiteStore(Subject):
                 _settled(existing[restore.spec.url], restore) for restore in piece if _differs(existing, restore)
             ]
             self.put_settings.within(connection, differing, now)
-            result.touched.extend(site_id for site_id, _, _ in added.added)
+            result.touched.extend(site_id for site_id, _ignored, _ignored in added.added)
             result.touched.extend(restore.site_id for restore in differing)
             result.added += len(added.added)
             result.changed += len(differing)

@@ -11,6 +11,7 @@ from pollerd.storage.engine import Database
 from pollerd.storage.schema import deleted_url, page, page_host, site, site_mark
 from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, writes
+from pollerd.texts import _
 
 _PURGED_AT_ONCE = 200
 
@@ -85,6 +86,6 @@ class SoftDeletion(Subject):
         c = site_mark.c
         ids = list(connection.execute(select(c.site_id).where(c.marked_at < before).limit(_PURGED_AT_ONCE)).scalars())
         for site_id in ids:
-            forget_site(connection, site_id, "its site was deleted")
+            forget_site(connection, site_id, _("its site was deleted"))
         connection.execute(delete(site).where(self._sql.in_list(site.c.id, "ids")), {"ids": self._sql.id_list(ids)})
         return len(ids)

@@ -26,6 +26,7 @@ from pollerd.storage.schema import site, site_state, source, source_site
 from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, reads, writes
 from pollerd.storage.values import AddResult, ListPage
+from pollerd.texts import N_
 
 _NO_VALIDATORS = Validators()
 
@@ -159,8 +160,8 @@ def join(
     """
     living = select(source.c.id).where(source.c.id == source_id, source.c.paused.is_(False))
     if connection.execute(living).scalar() is None:
-        raise NotFoundError("source", source_id)
-    added = {i: site_id for site_id, i, _ in result.added}
+        raise NotFoundError(N_("source"), source_id)
+    added = {i: site_id for site_id, i, _ignored in result.added}
     site_ids = added | {i: site_id for site_id, i in result.existing}
     rows = [
         {
@@ -220,7 +221,7 @@ class SourceStore(Subject):
         """Returns the source. Raises `NotFoundError`."""
         row = connection.execute(select(*_SHOWN).where(source.c.id == source_id)).one_or_none()
         if row is None:
-            raise NotFoundError("source", source_id)
+            raise NotFoundError(N_("source"), source_id)
         return _source(row, _counts(connection, self._sql, [source_id])[source_id])
 
     @reads
@@ -234,7 +235,7 @@ class SourceStore(Subject):
         """Adds a source, to be read at `read_at` (epoch s). Raises `DuplicateError`."""
         existing = connection.execute(select(source.c.id).where(source.c.url == spec.url)).scalar()
         if existing is not None:
-            raise DuplicateError("source", spec.url, existing)
+            raise DuplicateError(N_("source"), spec.url, existing)
         values = {**_values(spec), "created_at": now, "next_read_at": read_at}
         new = connection.execute(insert(source).values(values).returning(source.c.id)).scalar_one()
         return self.get.within(connection, new)
@@ -261,7 +262,7 @@ class SourceStore(Subject):
             own = exists().where(other.site_id == here.site_id, other.source_id == source_id, other[flag])
             connection.execute(update(source_site).where(here.source_id != source_id, own).values({flag: True}))
         if not connection.execute(delete(source).where(source.c.id == source_id)).rowcount:
-            raise NotFoundError("source", source_id)
+            raise NotFoundError(N_("source"), source_id)
 
     @reads
     def removable(self, connection: Connection, source_id: int, limit: int) -> list[int]:
@@ -398,12 +399,12 @@ class SourceStore(Subject):
     ) -> tuple[int, int]:
         """Notes pages of the sources at these URLs, all or none; known ones stay. Returns how many: new, others."""
         counts = [self._put_piece(connection, piece) for piece in pieces()]
-        return sum(new for new, _ in counts), sum(others for _, others in counts)
+        return sum(new for new, _ignored in counts), sum(others for _ignored, others in counts)
 
     def _put_piece(self, connection: Connection, members: Sequence[tuple[str, StoredMember]]) -> tuple[int, int]:
         """Returns how many are new, and how many are not noted anew."""
-        sources = _ids(connection, self._sql, source, [at for at, _ in members])
-        sites = _ids(connection, self._sql, site, [member.site for _, member in members])
+        sources = _ids(connection, self._sql, source, [at for at, _ignored in members])
+        sites = _ids(connection, self._sql, site, [member.site for _ignored, member in members])
         known = self._known(connection, members)
         rows = [
             {
@@ -427,7 +428,7 @@ class SourceStore(Subject):
         c, sql = source_site.c, self._sql
         statement = select(source.c.url, c.url).join_from(source_site, source, source.c.id == c.source_id)
         statement = statement.where(sql.in_list(c.url, "urls"), sql.in_list(source.c.url, "sources"))
-        urls, sources = (member.url for _, member in members), {at for at, _ in members}
+        urls, sources = (member.url for _ignored, member in members), {at for at, _ignored in members}
         rows = connection.execute(statement, {"urls": sql.text_list(urls), "sources": sql.text_list(sources)})
         return {(at, url) for at, url in rows} & {(at, member.url) for at, member in members}
 

@@ -22,6 +22,7 @@ from sqlalchemy.pool import QueuePool, StaticPool
 
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage.settings import StorageSettings
+from pollerd.texts import _
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -76,7 +77,7 @@ class _Transaction(Generic[T]):
     def check(self) -> None:
         """Raises `DatabaseUnavailableError` once it was aborted."""
         if self._given_up:
-            raise DatabaseUnavailableError("the transaction was given up")
+            raise DatabaseUnavailableError(_("the transaction was given up"))
 
 
 class _Stream:
@@ -180,7 +181,7 @@ class SqliteDatabase:
 
     def _submit(self, threads: ThreadPoolExecutor, call: Callable[[], T]) -> Future[T]:
         if self._closed:
-            raise DatabaseUnavailableError("the database was closed")
+            raise DatabaseUnavailableError(_("the database was closed"))
         return threads.submit(call)
 
 
@@ -238,7 +239,7 @@ def _engine(url: URL, path: Path | None, settings: StorageSettings) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if transaction and transaction.writing else "BEGIN")
 
     @event.listens_for(engine, "before_cursor_execute")
-    def check(connection: Connection, *_: Any) -> None:
+    def check(connection: Connection, *_ignored: Any) -> None:
         transaction = connection.get_execution_options().get(_TRANSACTION)
         if transaction is not None:
             transaction.check()

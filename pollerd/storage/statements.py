@@ -67,6 +67,7 @@ from pollerd.storage.schema import (
     site_text,
     site_times,
 )
+from pollerd.texts import _
 
 # Statements for many rows: SQLite runs them row by row, PostgreSQL once, with each column as an array.
 #
@@ -156,7 +157,7 @@ def _in_one(statements: tuple[str, ...]) -> str:
         numbered.append(_PLACE.sub(lambda match, before=before: f"${int(match[1]) + before}", statement))  # type: ignore[misc]
         before += max(places)
     *others, last = numbered
-    parts = ", ".join(f"part_{n} AS ({query})" for n, query in enumerate(others))
+    parts = ", ".join(_("part_{n} AS ({query})", n=n, query=query) for n, query in enumerate(others))
     return f"WITH {parts} {last}" if others else last
 
 

@@ -41,6 +41,7 @@ from pollerd.storage.soft_delete import SoftDeletion
 from pollerd.storage.sources import SourceStore
 from pollerd.storage.statements import Statements
 from pollerd.storage.values import Batch, CommitResult, PruneResult
+from pollerd.texts import _
 
 if TYPE_CHECKING:
     from pollerd.storage.node_session import NodeSession
@@ -273,15 +274,17 @@ class Store:
         if revision != self._revision and not (
             self._session is not None and await self._database.read(migrate.supports_this_program)
         ):
-            raise SchemaError(f"the database's schema is {revision}, not {self._revision}")
+            raise SchemaError(
+                _("the database's schema is {revision}, not {revision_2}", revision=revision, revision_2=self._revision)
+            )
 
 
 def _check_writer(several: bool, writer: str, *, is_sqlite: bool) -> None:
     """Raises `InvalidValueError`."""
     if several and is_sqlite:
-        raise InvalidValueError("database", "PostgreSQL's, which alone several daemons can share", "sqlite")
+        raise InvalidValueError("database", _("PostgreSQL's, which alone several daemons can share"), "sqlite")
     if several != bool(writer):
-        allowed = "the name of this writer, one of several" if several else "None if there is one writer"
+        allowed = _("the name of this writer, one of several") if several else _("None if there is one writer")
         raise InvalidValueError("writer", allowed, writer)
 
 

@@ -25,6 +25,7 @@ from pollerd.storage.soft_delete import is_soft_deleted
 from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, in_pieces, reads, writes
 from pollerd.storage.values import Rebase, ScheduleRows, SettingsColumns
+from pollerd.texts import _
 
 
 class TagStore(Subject):
@@ -213,7 +214,9 @@ def names_of(connection: Connection, first: int, last: int, tags: Tags) -> list[
         select(c.site_id, c.tag).where(*conditions).order_by(c.site_id, c.position, c.tag)
     ) as result:
         rows = result.cursor.fetchall()
-    return [(site_id, tuple(name for _, name in group)) for site_id, group in groupby(rows, key=lambda row: row[0])]
+    return [
+        (site_id, tuple(name for _ignored, name in group)) for site_id, group in groupby(rows, key=lambda row: row[0])
+    ]
 
 
 def names_among(
@@ -235,7 +238,7 @@ def _tag(row: Any, encryption: Encryption) -> TagSettings:
         settings = {name: _value(name, value) for name, value in document.items()}
         access = NO_ACCESS if row.access is None else encryption.decrypt(row.access)
     except (ValueError, TypeError, KeyError, msgspec.MsgspecError, PermanentError) as error:
-        fault = f"the settings of its tag {row.name} cannot be read: {error}"
+        fault = _("the settings of its tag {row} cannot be read: {error}", row=row.name, error=error)
         return TagSettings(row.name, changed_at=row.changed_at, fault=fault)
     return TagSettings(row.name, settings, access, row.changed_at)
 

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, delete, insert, select
 
 from pollerd.errors import NotFoundError
 from pollerd.storage.schema import kept_copy
+from pollerd.texts import N_
 
 UNDO_SECONDS = 86_400.0
 """Time for which copies are kept."""
@@ -77,7 +78,7 @@ def taken_copy(
         if copy.id == copy_id:
             connection.execute(delete(kept_copy).where(kept_copy.c.id == copy_id))
             return copy
-    raise NotFoundError("undo", copy_id)
+    raise NotFoundError(N_("undo"), copy_id)
 
 
 def forget_copies(connection: Connection, now: float) -> None:

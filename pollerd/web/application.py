@@ -15,18 +15,19 @@ from pollerd.web.http import PAGE_ROUTES
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from pollerd.web.page import Assets
+    from pollerd.web.page import Assets, Examples
 
 
 def add_pages(
     app: Application,
     settings: Mapping[str, tuple[str, str]] | None = None,
     log_lines: Callable[[str], Sequence[str]] | None = None,
+    examples: Examples | None = None,
 ) -> None:
     """Adds the pages and their files to an API made by `create_api`.
 
     settings: each setting as it may be shown, and where it comes from; log_lines: returns the last lines of the log of
-    a level or above.
+    a level or above; examples: example sites, if this process can serve them.
     """
     problem = app.exception_handlers[HTTPException]
 
@@ -45,10 +46,12 @@ def add_pages(
         from pollerd.web import (
             accounts,
             alerts,
+            budget,
             changes,
             channels,
             collection,
             counts,
+            first_steps,
             lists,
             overview,
             page,
@@ -59,17 +62,19 @@ def add_pages(
         )
 
         files, templates = _loaded()
-        app.state.web = page.PageParts(files, templates, app.version, settings or {}, log_lines or _no_lines)
+        app.state.web = page.PageParts(files, templates, app.version, settings or {}, log_lines or _no_lines, examples)
         app.state.refused_page = accounts.refused_page
         app.state.live_state.build = files.build
         parts = (
             page,
             accounts,
             overview,
+            budget,
             sites,
             lists,
             site,
             counts,
+            first_steps,
             changes,
             alerts,
             rules,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import orjson
@@ -10,6 +11,8 @@ from fastapi import Query, Response
 from pollerd.api.http import Caller, SiteId, Words
 from pollerd.api.inputs import check_selections
 from pollerd.api.sites import SitePatch, shown_site, site_changes
+from pollerd.detection.edits import unmatched
+from pollerd.detection.selection.picker import Offer, PageLine
 from pollerd.detection.selection.preview import Trial
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.model import DEFAULT_SELECTION, Outcome, Site
@@ -44,14 +47,18 @@ async def change_counts(page: Shown, site_id: SiteId, form: Posted, caller: Call
     """Saves what counts; other buttons show what it would keep, read the page, or add a row, and save nothing."""
     site = await page.ports.store.sites.get(site_id)
     counts = counts_of(form, site)
-    if form.has("add"):
-        return await _shown(page, site, counts)
+    if form.has("take"):
+        _take(counts, form)
+    if form.has("add") or form.has("from"):
+        return await _shown(page, site, counts, first=max(form.numbers("from"), default=0))
+    if form.has("pick"):
+        return await _offered(page, site, counts, max(form.numbers("pick"), default=0))
     reading = None
     if form.has("read") or (form.has("preview") and not page.ports.control.preview.pages_of(site)):
         take_look(page, caller, "read")
         reading = await page.ports.control.preview.read_site(site_id)
     selections = _checked(counts, form, site)
-    if selections is None or form.has("preview") or form.has("read"):
+    if selections is None or form.has("preview") or form.has("read") or form.has("take"):
         return await _shown(page, site, counts, selections=selections, reading=reading)
     async with page.ports.turn:
         patch = SitePatch.model_validate({"selections": orjson.loads(selections) if selections else None})
@@ -60,9 +67,16 @@ async def change_counts(page: Shown, site_id: SiteId, form: Posted, caller: Call
 
 
 async def _shown(
-    page: Page, site: Site, counts: CountsForm, *, selections: str | None = None, reading: Outcome | None = None
+    page: Page,
+    site: Site,
+    counts: CountsForm,
+    *,
+    selections: str | None = None,
+    reading: Outcome | None = None,
+    first: int = 0,
+    offers: Sequence[Offer] = (),
 ) -> Response:
-    """Returns the form; selections: what it says, to be tried; None: it is not tried."""
+    """Returns the form; selections: what it says, to be tried; None: it is not tried. first: line of the page."""
     pages, trial = page.ports.control.preview.pages_of(site), None
     if selections is not None and pages:
         try:
@@ -82,7 +96,54 @@ async def _shown(
         verdicts=_in_numbers(trial),
         reading=reading,
         read_at=pages[-1].read_at if pages else None,
+        lines=_drawn(pages[-1].lines, first, trial) if pages else None,
+        offers=[_in_words(offer) for offer in offers],
     )
+
+
+async def _offered(page: Page, site: Site, counts: CountsForm, line: int) -> Response:
+    """Returns what a click on a line can mean."""
+    if not page.ports.control.preview.pages_of(site):
+        raise refusal("pick", "the page is no longer kept: read it again")
+    offers = await page.ports.control.preview.offers(site, line)
+    return await _shown(page, site, counts, first=line - line % LINES_SHOWN, offers=offers)
+
+
+def _take(counts: CountsForm, form: PostedForm) -> None:
+    """Takes an offer into the rows: `take` is what is done with it, then its selector, parted by a space."""
+    verb, _, rest = form.text("take").partition(" ")
+    if verb == "value":
+        kind, attribute, selector = ([*rest.split(" ", 2), "", ""])[:3]
+        counts.values.append(ValueRow(kind, kind, selector, attribute.strip("-"), "first"))
+    elif verb in ("keep", "ignore") and rest:
+        (counts.keep if verb == "keep" else counts.ignore).append(PartRow(rest))
+
+
+LINES_SHOWN = 500
+"""Lines of the page that are shown at a time."""
+
+
+def _drawn(lines: Sequence[PageLine], first: int, trial: Trial | None) -> dict[str, Any]:
+    """Returns the lines of the page to be shown, each with its number and whether it is kept."""
+    shown = lines[first : first + LINES_SHOWN]
+    kept = trial.preview.kept.split("\n") if trial is not None else [line.text for line in lines]
+    left_out = set(unmatched([line.text for line in lines], kept))
+    return {
+        "lines": [(first + n, line, first + n not in left_out) for n, line in enumerate(shown)],
+        "first": first,
+        "all": len(lines),
+        "next": first + LINES_SHOWN if first + LINES_SHOWN < len(lines) else None,
+    }
+
+
+_WHAT = {"part": "this part", "around": "what it belongs to", "value": "the value in it"}
+
+
+def _in_words(offer: Offer) -> dict[str, Any]:
+    """Returns an offer with what its buttons send."""
+    what = f"all {offer.count} like it" if offer.what == "all" else _WHAT[offer.what]
+    value = f"value {offer.kind} {offer.attribute or '-'} {offer.selectors[0]}" if offer.kind else ""
+    return {"what": what, "offer": offer, "value": value}
 
 
 def _in_numbers(trial: Trial | None) -> dict[str, Any] | None:

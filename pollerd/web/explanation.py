@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 
 from pollerd.api.sites import SiteSchema
-from pollerd.daemon.views import ExplanationView, FeedView
+from pollerd.daemon.views import ComingChangesView, ExplanationView, FeedView
 from pollerd.planning import about
 from pollerd.quantities import counted
-from pollerd.web.words import Moment, Part, Sentence, Strong, figure, how_often, percent
+from pollerd.web.words import Moment, Part, Sentence, Strong, how_often, percent
 
 _FAR_FROM_SURE = 10.0
 _ESTIMATED_RANKS = 16_384
@@ -22,15 +22,15 @@ _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 
 def words(explained: ExplanationView, page: SiteSchema, now: float, *, sites: int = 0) -> list[Sentence]:
     """Returns the sentences that explain the polling of a page at time `now` (epoch s), among so many `sites`."""
-    said = [_rate(explained, page), _now(explained, page, now, sites), _pace(explained, now)]
-    said.append(_waiting(explained, page))
+    sentences = [_rate(explained, page), _coming_month(explained.next_30_days), _now(explained, page, now, sites)]
+    sentences += [_pace(explained, now), _waiting(explained, page)]
     if explained.capped_to_uniform:
-        said.append(
+        sentences.append(
             ("It differs at nearly every poll. So that it does not eat the budget it gets what every page gets.",)
         )
-    said += _feed(explained.feed)
-    said += _notes(explained.notes)
-    return [sentence for sentence in said if sentence]
+    sentences += _feed(explained.feed)
+    sentences += _notes(explained.notes)
+    return [sentence for sentence in sentences if sentence]
 
 
 def half_life_in_words(explained: ExplanationView) -> str:
@@ -64,6 +64,15 @@ def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
     else:
         said.append(f" (90 % sure: between {how_often(low)} and {how_often(high)}).")
     return tuple(said)
+
+
+def _coming_month(coming: ComingChangesView | None) -> Sentence:
+    if coming is None:
+        return ()
+    if not coming.high:
+        return ("In the coming month it will probably not change.",)
+    times = f"{coming.low:,} to {coming.high:,} times" if coming.low else f"at most {counted(coming.high, 'time')}"
+    return ("In the coming month it will change ", Strong(times), " (90 % sure).")
 
 
 def _from(source: str) -> str:
@@ -206,11 +215,7 @@ def _feed(feed: FeedView | None) -> list[Sentence]:
 
 def _notes(notes: Mapping[str, str]) -> list[Sentence]:
     said: list[Sentence] = []
-    spell, profile, drift = (_number(notes.get(name)) for name in ("spell", "profile", "drift"))
-    if spell is not None and spell >= _LIVELIER:
-        said.append((f"Just now it is livelier than usual ({figure(spell)} times).",))
-    elif spell is not None and 0 < spell <= _QUIETER:
-        said.append((f"Just now it is quieter than usual ({figure(spell)} times).",))
+    profile, drift = (_number(notes.get(name)) for name in ("profile", "drift"))
     if profile is not None and profile <= _QUIETER:
         said.append(("All pages are quieter than usual now.",))
     elif profile is not None and profile >= _LIVELIER:

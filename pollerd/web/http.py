@@ -182,6 +182,7 @@ PAGE_ROUTES = """
     visitor POST   /first-user
     read    POST   /sign-out
     read    GET    /password
+    read    POST   /theme
     read    POST   /password
     read    GET    /
     read    GET    /live/state
@@ -193,7 +194,11 @@ PAGE_ROUTES = """
     read    GET    /jobs/{job_id:id}
     write   POST   /jobs/{job_id:id}/undo
     read    GET    /plan
+    read    GET    /budget
     read    GET    /alerts
+    write   POST   /first-steps/dismiss
+    write   POST   /first-steps/examples
+    write   POST   /first-steps/examples/remove
     read    GET    /rules
     write   POST   /rules/channels
     write   GET    /rules/channels/new

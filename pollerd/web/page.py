@@ -14,10 +14,11 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from importlib import resources
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import orjson
 from fastapi import APIRouter, Depends, Request, Response
@@ -48,7 +49,7 @@ from pollerd.plots import moment_text
 from pollerd.quantities import counted
 from pollerd.timestamps import rfc3339
 from pollerd.web import words
-from pollerd.web.http import PAGE_HEADERS, POLICY, posted_form, query
+from pollerd.web.http import PAGE_HEADERS, POLICY, Posted, ours, posted_form, query
 from pollerd.web.words import Moment, Part, Strong, visible
 
 # The stylesheet and the scripts: kept in memory, under addresses that change with their contents.
@@ -77,7 +78,8 @@ class Asset:
 _ENTRIES = ("page.js", "live-worker.js")
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
-_COMMENT = re.compile(r"^\s*//.*\n", re.MULTILINE)
+# Of modules are left out: comments in lines of their own, and the space at the start of lines (no text has such).
+_COMMENT = re.compile(r"^\s*//.*\n|^\s+|^/\*\*.*\*/\n", re.MULTILINE)
 
 
 def _bundled(entry: str, contents: Mapping[str, bytes]) -> bytes:
@@ -171,12 +173,29 @@ async def service_worker(request: Request) -> Response:
     return Response(script.plain, media_type=script.media, headers={"Cache-Control": "no-cache", **POLICY})
 
 
+UNREAD_COUNTED = 1_000
+"""Unread changes are counted so far."""
+_THEME, _THEMES, _THEME_SECONDS = "pollerd-theme", frozenset({"light", "dark"}), 366 * 86_400
 PAGE_FORM = "page"
 """Name of the forms of pages: one token serves all forms of a session."""
 _FRAGMENT = "x-fragment"
 _PACKING = 6
 """Level of gzip."""
 _MEDIA = "text/html; charset=utf-8"
+
+
+class Examples(Protocol):
+    """Example sites that this process serves to itself."""
+
+    @property
+    def running(self) -> bool:
+        """Whether they are served."""
+
+    async def start(self) -> Sequence[str]:
+        """Serves them; returns their URLs. Raises `ConfigError`."""
+
+    async def stop(self) -> None:
+        """Ends serving; may be called twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +209,8 @@ class PageParts:
     """Each setting as it may be shown, and where it comes from; a reload keeps it up to date."""
     log_lines: Callable[[str], Sequence[str]]
     """Returns the last lines of the log, of a level or above."""
+    examples: Examples | None = None
+    """None: this process serves none."""
     kept: dict[str, Any] = field(default_factory=dict)
     """What a page keeps between readers, by name."""
 
@@ -206,6 +227,8 @@ class Page:
     ports: ApiPorts
     newest_change: int
     """Id of the newest change when it was asked for, before anything was read: events after it are news to it."""
+    unread: int | None = None
+    """How many important changes the reader has not read, at most `UNREAD_COUNTED`; None: they were not counted."""
 
     @classmethod
     def of(cls, request: Request) -> Page:
@@ -228,6 +251,12 @@ class Page:
     def now(self) -> float:
         """The time, epoch s."""
         return time.time()  # noqa: TID251 (this is where pages get it)
+
+    @property
+    def theme(self) -> str:
+        """The colours that the reader chose, `light` or `dark`; empty: those of the system."""
+        chosen = self.request.cookies.get(_THEME, "")
+        return chosen if chosen in _THEMES else ""
 
     @property
     def is_fragment(self) -> bool:
@@ -285,6 +314,8 @@ class Page:
             "caller": caller,
             "may_write": self.may_write,
             "newest_change": self.newest_change,
+            "unread": self.unread,
+            "theme": self.theme,
             "has_topic": self.web.setting("topic") != "",
         }
 
@@ -318,7 +349,12 @@ def take_look(page: Page, caller: object, field: str) -> None:
 
 
 async def _page(request: Request) -> Page:
-    return Page.of(request)
+    page = Page.of(request)
+    if page.is_fragment or request.method != "GET":  # the menu is not shown
+        return page
+    with suppress(DatabaseUnavailableError):  # errors are pages, too
+        return replace(page, unread=await page.ports.store.changes.count_unseen(page.reader, UNREAD_COUNTED))
+    return page
 
 
 Shown = Annotated[Page, Depends(_page)]
@@ -341,6 +377,11 @@ def moment(at: float | None) -> Markup:
     if at is None:
         return Markup("–")
     return Markup('<time datetime="{}">{} UTC</time>').format(rfc3339(at), moment_text(at))
+
+
+def ago(at: float | None) -> Markup:
+    """Returns a time, epoch s, as lists show it: a script writes how long ago it was."""
+    return moment(at).replace("<time ", Markup("<time data-short "), 1)
 
 
 def sentence(parts: Iterable[Part]) -> Markup:
@@ -422,6 +463,7 @@ def environment(asset_url: Callable[[str], str]) -> Environment:
         "shown": _shown,
         "words": sentence,
         "at": moment,
+        "ago": ago,
         "whole": whole,
         "cut": cut,
         "marked": marked,
@@ -554,4 +596,20 @@ def _described(request: Request, error: Exception) -> tuple[int, str, str]:
     return HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer", why
 
 
-ROUTERS = (router,)
+# Colours by choice.
+
+theme_router = page_router()
+
+
+@theme_router.post("/theme")
+async def choose_theme(page: Shown, form: Posted) -> Response:
+    """Keeps which colours the reader chose in a cookie, for a year."""
+    answer = page.go(ours(form.text("back")))
+    if form.text("theme") in _THEMES:
+        answer.set_cookie(_THEME, form.text("theme"), _THEME_SECONDS, httponly=True, samesite="lax")
+    else:
+        answer.delete_cookie(_THEME)
+    return answer
+
+
+ROUTERS = (router, theme_router)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pollerd.plots import Scale, framed, text, time_ticks
 from pollerd.quantities import counted
 from pollerd.storage.values import StripColumns
+from pollerd.texts import _, n_
 from pollerd.web.words import figure, how_often, percent
 
 # Draws what is believed of a page's rate of change, and how often it is polled.
@@ -308,3 +309,33 @@ def _lane(name: str, places: Sequence[int], counts: NDArray[np.int64], base: int
         for n in np.flatnonzero(counts).tolist()
     ]
     return f'<path class="{name}" d="{"".join(lines)}"/>'
+
+
+# Draws how many changes each hour of the last day had; the same rows at any width, as it has no letters inside.
+
+_HOUR_WIDTH, _HOUR_HEIGHT = 10, 48
+
+
+def hours_plot(counts: Sequence[int]) -> str:
+    """Returns a bar for each hour, the last one at the right."""
+    most = max(counts, default=0) or 1
+    bars = [
+        f"M{_HOUR_WIDTH * n + 5} {_HOUR_HEIGHT}v-{max(round(_HOUR_HEIGHT * count / most), 2)}"
+        for n, count in enumerate(counts)
+        if count
+    ]
+    said = n_("{count} change in the last day", "{count} changes in the last day", sum(counts))
+    inside = f'<path class="bars" d="{"".join(bars)}"/>'
+    width = _HOUR_WIDTH * len(counts)
+    return framed(inside, width, _HOUR_HEIGHT, key="hours-plot", title=_("Changes an hour"), description=f"{said}.")
+
+
+# Draws in one line of a list when a site's changes were found in the last day.
+
+_MINI_WIDTH, _MINI_HEIGHT = 96, 16
+
+
+def mini_strip(times: Sequence[float], now: float, span: float = 86_400.0) -> str:
+    """Returns the path of upright lines at these times, epoch s; empty: there are none."""
+    columns = sorted({round((at - now + span) / span * (_MINI_WIDTH - 2)) + 1 for at in times})
+    return "".join(f"M{column} 2v12" for column in columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -15,20 +15,23 @@ from msgspec import structs
 from pollerd.api.http import Caller, Words
 from pollerd.api.inputs import check_selections
 from pollerd.api.jobs import BulkChange
-from pollerd.api.sites import MAX_CURSOR, NewSite, number_of_sites, shown_sites, site_filter
+from pollerd.api.sites import MAX_CURSOR, NewSite, SiteSchema, number_of_sites, shown_sites, site_filter
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.lists.recognise import AddressKind
-from pollerd.model import JobAction, SiteState
+from pollerd.model import JobAction, Site, SiteState
 from pollerd.quantities import counted
 from pollerd.storage.site_order import SiteOrder
 from pollerd.storage.values import SiteFilter
 from pollerd.urls import MAX_URL_LENGTH
 from pollerd.web.http import Posted, PostedForm, number_of, one_of, query, seconds_of, within
-from pollerd.web.page import Shown, page_router, take_look
+from pollerd.web.page import Page, Shown, page_router, take_look
+from pollerd.web.plots import mini_strip
+from pollerd.web.standing import SiteStanding, site_standing
 from pollerd.web.words import JOB_DONE
 
 router = page_router(prefix="/sites")
 _ROWS = 50
+_STRIP_SECONDS = 86_400.0
 Shared = Annotated[str, Query(max_length=MAX_URL_LENGTH)]
 _LEAST_MOVE = 0.001
 """Percent by which a price has to move to matter: by anything."""
@@ -106,7 +109,8 @@ async def list_sites(page: Shown, wanted: Wanted, cursor: LongCursor = None) -> 
     here = f"/sites{query(**filters)}"
     return page.show(
         "sites.html",
-        sites=await shown_sites(page.ports, found.items),
+        now=page.now,
+        rows=await site_rows(page, found.items),
         total=await number_of_sites(page.ports),
         count=None if found.count is None else _counted(found.count, exact=found.count_is_exact),
         filters=filters,
@@ -121,6 +125,37 @@ async def list_sites(page: Shown, wanted: Wanted, cursor: LongCursor = None) -> 
         newer=_at(here, found.previous_cursor),
         older=_at(here, found.next_cursor),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRow:
+    """A site as the list shows it."""
+
+    site: SiteSchema
+    standing: SiteStanding
+    strip: str
+    """The path of its changes of the last day."""
+    found: int
+    """How many they are."""
+    value: str
+    """What its first value says; empty: it has none."""
+
+
+async def site_rows(page: Page, sites: Sequence[Site]) -> list[SiteRow]:
+    """Returns the rows of sites, in their order."""
+    ports, now, ids = page.ports, page.now, [site.id for site in sites]
+    times = await ports.store.changes.times(ids, now - _STRIP_SECONDS)
+    selecting = [site.id for site in sites if site.spec.selections]
+    states = await ports.store.history.selection_states_of(selecting) if selecting else {}
+    offline = ports.control.health.status().offline
+    rows = []
+    for site in await shown_sites(ports, sites):
+        readings = [reading for state in states.get(site.id, ()) for reading in state.readings.values() if reading.text]
+        found = times.get(site.id, [])
+        value = " ".join(filter(None, (readings[0].currency, readings[0].text))) if readings else ""
+        standing = site_standing(site, now, offline=offline)
+        rows.append(SiteRow(site, standing, mini_strip(found, now, _STRIP_SECONDS), len(found), value))
+    return rows
 
 
 def _at(here: str, cursor: str | None) -> str | None:

@@ -68,7 +68,7 @@ async def set_allocation(page: Shown, form: Posted) -> Response:
 
 
 def _back(form: PostedForm) -> str:
-    return form.text("back") if form.text("back") in ("/", "/system") else "/system"
+    return form.text("back") if form.text("back") in ("/", "/budget", "/system") else "/system"
 
 
 ROUTERS = (router,)

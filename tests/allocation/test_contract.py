@@ -120,7 +120,7 @@ def test_notes_are_words(name: str) -> None:
     allocator = made(name, n)
     World(n).poll(allocator, 1, 9)
     told = allocator.notes(1)
-    assert set(told) <= {"prior_source", "profile", "spell", "drift"}
+    assert set(told) <= {"prior_source", "profile", "drift"}
     assert all(text.strip() for text in told.values())
 
 

@@ -158,9 +158,8 @@ def test_integrated_index_matches_direct_summation(
     belief.common_rate.weight = weight
     gap = rng.uniform(1, 1e5, n)
     keep = np.exp(-belief.hazards * gap[:, None] / belief.cycle)[:, :, None]
-    own = 0.5 * belief.occupancy[:n] / 65_535 + 0.5 * belief.population
     joint = belief.joint(np.arange(n))
-    rows = (keep * joint + (1 - keep) * joint.sum(2, keepdims=True) * own[:, None]).sum(1)
+    rows = (keep * joint + (1 - keep) * joint.sum(2, keepdims=True) * belief.population).sum(1)
     refined = belief.rates * np.exp(belief.lattice.step * belief.refinement.offset[:n, None].astype(float))
 
     def mean(value: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -343,7 +342,7 @@ def test_no_site_waits_longer_than_the_bound() -> None:
 
 
 def test_settings_name_what_is_wrong() -> None:
-    with pytest.raises(InvalidValueError, match="own_share"):
-        create("whittle", budget=1.0, rng=np.random.default_rng(0), own_share=1.5)
+    with pytest.raises(InvalidValueError, match="start_share"):
+        create("whittle", budget=1.0, rng=np.random.default_rng(0), start_share=1.5)
     with pytest.raises(InvalidValueError, match="em_steps"):
         create("whittle", budget=1.0, rng=np.random.default_rng(0), em_steps=0)

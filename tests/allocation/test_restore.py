@@ -13,6 +13,7 @@ from pollerd.allocation.contract import Allocator
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.learned_state import ENVELOPE, pack, unpack
 from pollerd.allocation.registry import create, names
+from pollerd.allocation.whittle.belief import ROW
 from pollerd.allocation.whittle.belief import VERSION as BELIEF_VERSION
 from pollerd.errors import InvalidValueError
 
@@ -200,3 +201,14 @@ def test_rows_are_as_long_as_before() -> None:
     """The database keeps one for each site: 167 bytes of `whittle`."""
     rows, _ = learned("whittle", 3)
     assert rows.shape == (5, 167)
+
+
+def test_rows_with_a_long_run_of_the_page_are_read() -> None:
+    rows, shared = learned("whittle")
+    older = rows.copy().view(ROW)
+    older["unused"] = 1_000
+    now, before = made("whittle"), made("whittle")
+    now.restore(slots_of(now), rows, shared)
+    before.restore(slots_of(before), older.view(np.uint8).reshape(rows.shape), shared)
+    np.testing.assert_array_equal(now.rates(), before.rates())
+    np.testing.assert_array_equal(before.site_state(slots_of(before)), rows)

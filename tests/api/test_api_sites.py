@@ -12,7 +12,7 @@ SITE_FIELDS = (
     "id url title state tags weight cost min_interval max_interval min_saving min_yield respect_ttl half_life "
     "deadline windows selections render keep_screenshots "
     "page_title learned_half_life header_names has_credentials method proxy "
-    "created_at last_poll_at next_poll_at rate_per_day polls changes failures "
+    "created_at last_poll_at last_change_at next_poll_at rate_per_day polls changes failures "
     "last_outcome last_detail hidden_changes redirect_proposal"
 )
 

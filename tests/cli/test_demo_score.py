@@ -7,7 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from pollerd.cli.demo.web import SLACK_SECONDS, DemoSite, SiteKind, Watched, detection_delays, score, uniform_finds
+from pollerd.app.demo_web import (
+    SLACK_SECONDS,
+    DemoSite,
+    SiteKind,
+    Watched,
+    detection_delays,
+    score,
+    uniform_finds,
+    uniform_mean_delay,
+)
 
 
 def site(name: str, rate: float = 0.1) -> DemoSite:
@@ -61,3 +70,24 @@ def test_expected_finds_of_uniform_polling_agree_with_polling_at_every_phase(see
 
 def test_without_changes_uniform_polling_finds_nothing() -> None:
     assert uniform_finds(np.empty(0), 3.0, 10.0) == 0.0
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_delay_of_equal_polls_agrees_with_polling_at_every_phase(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    period, now = 3.0, 40.0
+    happened = [np.sort(rng.uniform(0.0, now, size)) for size in (0, 5, 30)]
+    changes = np.concatenate(happened)
+    means = []
+    for first in np.arange(0.0, period, 0.001):
+        polls = np.append(np.arange(first, now, period), now)  # what is not found yet waits until now
+        means.append((polls[np.searchsorted(polls, changes)] - changes).mean())
+    assert uniform_mean_delay(happened, period, now) == pytest.approx(np.mean(means), rel=1e-3)
+    assert math.isnan(uniform_mean_delay([np.empty(0)], period, now))
+
+
+def test_changes_that_wait_count_with_their_age() -> None:
+    site = DemoSite("http://a/", "a", "/", SiteKind.PLAIN, 1.0)
+    truth = {"http://a/": np.array([2.0, 9.0])}
+    result = score([site], truth, {"http://a/": Watched(1.0, 3, [4.0])}, 12.0)
+    assert result.mean_delay == pytest.approx((2.0 + 3.0) / 2)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from pollerd.app.demo_web import DemoSite, Score, SiteKind, draw_sites
 from pollerd.cli.demo.view import Sample, SampleRow, live_view, pick, plain_line, print_final, track
-from pollerd.cli.demo.web import DemoSite, Score, SiteKind, draw_sites
 from pollerd.daemon.views import Status
 
 
@@ -20,7 +20,7 @@ def row(site: DemoSite, learned: float | None = 2.0) -> SampleRow:
 
 def reading(rows: tuple[SampleRow, ...]) -> Sample:
     status = Status(len(rows), 3, 4321, 1234, 7.8, 8.0, False, None)
-    return Sample(45.0, status, rows, Score(300, 200, 250, np.array([1.0, 2.0, 4.0]), 0.345, 0.251))
+    return Sample(45.0, status, rows, Score(300, 200, 250, np.array([1.0, 2.0, 4.0]), 0.345, 0.251, 2.5, 3.1))
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_the_live_view_fits_the_terminal_with_every_number_whole(
 ) -> None:
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
     with console.capture() as captured:
-        console.print(live_view(reading(rows), 60.0, console))
+        console.print(live_view(reading(rows), 60.0, console, "http://127.0.0.1:1/"))
     lines = captured.get().splitlines()
     assert len(lines) < height
     assert max(map(len, lines)) <= width
@@ -73,7 +73,8 @@ def test_the_summary_says_what_the_score_says(rows: tuple[SampleRow, ...]) -> No
     text = " ".join(console.export_text().split())
     assert "4321 in 45 s, of 36 sites, budget 8/s" in text
     assert "300 truly happened; 200 polls found one; with those came 50 earlier ones of the same page; 50 not" in text
-    assert "2.0 s from a change to the poll that found it" in text
+    assert "2.5 s from a change to the poll that found it (mean; median 2.0 s)" in text
+    assert "equal timers with as many polls: 3.1 s" in text
     assert "34 % of the repeated polls found something; as many polls spread evenly: 25 % expected" in text
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import yarl
 
-from pollerd.cli.demo.web import ROBOTS_TXT, DemoSite, DemoWeb, SiteKind, bursty_times, draw_sites, poisson_times
+from pollerd.app.demo_web import ROBOTS_TXT, DemoSite, DemoWeb, SiteKind, bursty_times, draw_sites, poisson_times
 from pollerd.detection.detect import detect
 from pollerd.errors import InvalidValueError
 from pollerd.model import Baseline, Outcome, OutcomeKind

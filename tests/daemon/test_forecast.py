@@ -108,17 +108,45 @@ def test_a_site_that_is_not_polled_has_no_period(scheduler: SchedulerState) -> N
     assert forecast.period(9) == np.inf
 
 
-def test_the_rank_among_very_many_is_estimated(scheduler: SchedulerState, monkeypatch: pytest.MonkeyPatch) -> None:
-    forecast, calibration = Forecast(scheduler, lambda: NOW), CalibrationSums(INSTRUMENTS)
-    explainer = ScheduleExplainer(
+def explainer_of(scheduler: SchedulerState) -> ScheduleExplainer:
+    return ScheduleExplainer(
         scheduler=scheduler,
         meter=BudgetMeter(),
-        forecast=forecast,
-        calibration=calibration,
+        forecast=Forecast(scheduler, lambda: NOW),
+        calibration=CalibrationSums(INSTRUMENTS),
         shadows=tuple,
         signal_yield=SignalYield(sources=(), scheduler=scheduler, instruments=INSTRUMENTS),
         clock=lambda: NOW,
     )
+
+
+def test_the_coming_month_is_predicted_after_five_polls(scheduler: SchedulerState) -> None:
+    """Of sites 2 and 3 the former was polled once less than it takes; nothing else of the explanation hangs on it."""
+    explainer = explainer_of(scheduler)
+    scheduler.sites.polls[1:3] = 4, 5
+    early, later = explainer.explain(2), explainer.explain(3)
+    assert early is not None
+    assert later is not None
+    assert early.rate_per_day is not None
+    assert early.next_30_days is None
+    coming, rate = later.next_30_days, later.rate_per_day
+    assert coming is not None
+    assert rate is not None
+    assert coming.low <= coming.median <= coming.high
+    assert coming.low < 30 * rate < 4 * coming.high
+
+
+def test_a_policy_without_rates_predicts_no_changes(scheduler: SchedulerState, monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler.sites.polls[2] = 5
+    nothing = np.full((1, 1), np.nan)
+    monkeypatch.setattr(scheduler.allocator, "belief_of", lambda slots: (nothing, np.ones((1, 1))))
+    explained = explainer_of(scheduler).explain(3)
+    assert explained is not None
+    assert explained.next_30_days is None
+
+
+def test_the_rank_among_very_many_is_estimated(scheduler: SchedulerState, monkeypatch: pytest.MonkeyPatch) -> None:
+    explainer = explainer_of(scheduler)
     urgency = scheduler.allocator.urgency(scheduler.sites.elapsed(NOW), NOW)
     order = np.argsort(-urgency[:SITES])
     shown = [explainer.explain(int(order[place]) + 1) for place in (0, 100, 2_000)]

@@ -130,4 +130,5 @@ def test_tests_import_nothing_private() -> None:
     )
     names = [f"{path.name}: {name.name}" for path, node in imports for name in node.names]
     assert len(names) > 500
-    assert [name for name in names if ": _" in name and ": __" not in name] == []
+    translates = ": _"  # gettext's name
+    assert [name for name in names if ": _" in name and ": __" not in name and not name.endswith(translates)] == []

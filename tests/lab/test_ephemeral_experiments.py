@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from pollerd.allocation.lspe.sources import Sources
 from pollerd.allocation.registry import names
@@ -105,6 +106,22 @@ def test_looking_at_means_is_what_the_mean_dynamics_do() -> None:
     gains = drawn_gains(sources, 101, np.random.default_rng(2))[:, None]
     drawn = drive_sources(sources, whittle(sources), PollConstraint(2), 100, gains, "means")
     np.testing.assert_array_equal(drawn.polled, drive_sources(sources, whittle(sources), PollConstraint(2), 100).polled)
+
+
+def test_of_mixed_sources_each_goes_by_its_state_or_by_its_mean() -> None:
+    """A policy that notes what it is shown: the state of the observed source, the mean of the other ([E] 7)."""
+    sources = four_sources()
+    gains = drawn_gains(sources, 41, np.random.default_rng(3))[:, None]
+    observed = np.array([True, False, True, False])
+    shown: list[NDArray[np.float64]] = []
+
+    def in_turn(interest: NDArray[np.float64], age: NDArray[np.int64]) -> NDArray[np.float64]:
+        shown.append(interest)
+        return age.astype(np.float64)
+
+    states = drive_sources(sources, in_turn, PollConstraint(1), 40, gains, observed).waiting
+    means = drive_sources(sources, round_robin(), PollConstraint(1), 40).waiting
+    np.testing.assert_allclose(shown, np.where(observed, states, means))
 
 
 def test_bad_limits_are_named() -> None:

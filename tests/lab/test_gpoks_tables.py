@@ -16,11 +16,19 @@ from pollerd.lab.experiments.experiment import Claim, Experiment, cell
 from pollerd.lab.experiments.gpoks import EXPERIMENTS
 from pollerd.lab.experiments.gpoks.claims import SAID, VARIANCE, RankingClaim
 from pollerd.lab.experiments.gpoks.eight_pages import EIGHT_PAGES
+from pollerd.lab.experiments.gpoks.greedy import GREEDY_KNAPSACK
 from pollerd.lab.experiments.gpoks.many_pages import ManyPages
 from pollerd.lab.experiments.gpoks.more_bandits import MORE_BANDITS, EpsilonGreedy, Greedy
 from pollerd.lab.experiments.gpoks.numbers import NUMBERS
 from pollerd.lab.experiments.gpoks.play import GAINS, automata, gpoks, materials, mixes_of, splits
-from pollerd.lab.experiments.gpoks.readings import LAKG_OF_5_1, READS, ThompsonByDeviations, Ucb1ByChance, lakg_of_5_1
+from pollerd.lab.experiments.gpoks.readings import (
+    LAKG_EVEN,
+    LAKG_OF_5_1,
+    READS,
+    ThompsonByDeviations,
+    Ucb1ByChance,
+    lakg_of_5_1,
+)
 from pollerd.lab.experiments.gpoks.reasons import even_split_of_all_pairs
 from pollerd.lab.experiments.gpoks.running_time import FAST, RunningTime
 from pollerd.lab.experiments.gpoks.schemes import AUTOMATA, FIXED, SPLITS, VARIANT, scores
@@ -72,7 +80,7 @@ def test_all_tables_are_there() -> None:
     assert {f"gpoks-8.{table}" for table in range(1, 12)} | {"gpoks-short-1", "gpoks-short-2"} <= set(TABLES)
 
 
-@pytest.mark.parametrize("row", [*VARIANT, *SPLITS, *AUTOMATA, LAKG_OF_5_1])
+@pytest.mark.parametrize("row", [*VARIANT, *SPLITS, *AUTOMATA, LAKG_OF_5_1, LAKG_EVEN])
 def test_no_scheme_is_better_than_the_best_mix(row: str) -> None:
     found = scores(row, PAIR, 30, SEEDS)
     assert found.shape == (6, 30)
@@ -143,6 +151,23 @@ def test_lakg_of_5_1_goes_down_though_the_knapsack_is_not_full() -> None:
     certain = lakg_of_5_1(Knapsack(np.array([1 - 1e-12, 1e-12])), 400, SEEDS)
     np.testing.assert_allclose(certain[:, 0], 0.5)
     assert (certain[:, -1] > 0.97).all()
+
+
+def test_lakg_of_5_1_from_an_even_start_makes_the_print_of_eight_pages() -> None:
+    """[B] prints 571.8 for .3/1.0 after 1,000 steps; from N/2 each of eight states has far to fall."""
+    web = Knapsack(0.3 / np.arange(1, 9))
+    half, even = (lakg_of_5_1(web, 1000, SEEDS, even_start=start).sum(1).mean() for start in (False, True))
+    assert even == pytest.approx(571.8, rel=0.02)
+    assert half < 0.98 * even
+
+
+def test_taking_the_best_step_at_a_time_needs_values_that_are_concave() -> None:
+    """[B] appendix A; of unit values that only fall some draws are filled worse."""
+    greedy = GREEDY_KNAPSACK
+    drawn = {cell: [greedy.run(cell, seed, "quick") for seed in SEEDS * 5] for cell in greedy.cells("quick")}
+    results = Results(greedy, "quick", drawn)
+    assert [claim.holds for claim in greedy.claims(results)] == [True]
+    assert results.value("falling unit values", "least of all runs") < 0.999
 
 
 def test_readings_repeat_the_printed_row_that_they_read() -> None:

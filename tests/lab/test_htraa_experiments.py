@@ -18,7 +18,7 @@ from pollerd.lab.environments.zipf import Zipf
 from pollerd.lab.experiments.catalogue import experiment, experiments
 from pollerd.lab.experiments.experiment import Cell, Size
 from pollerd.lab.experiments.htraa.scalability import HtraaScalability, Scalability
-from pollerd.lab.experiments.htraa.schedulers import DRAWN, EDF, LARGEST, RULES, share_found
+from pollerd.lab.experiments.htraa.schedulers import DRAWN, EDF, LARGEST, PLAIN, RULES, share_found
 from pollerd.lab.experiments.htraa.static import AT_MIX, DOUBLING, PERTURBED, PERTURBED_LAKG, Perturbed, Steep
 from pollerd.lab.experiments.htraa.theorem import UNIT_VALUES, by_hierarchy, by_lagrange, detection
 from pollerd.lab.experiments.htraa.updating import UPDATING
@@ -178,6 +178,7 @@ def test_schedulers_that_keep_the_gaps_even_find_more_than_chance() -> None:
     }
     assert shares[EDF] == pytest.approx(shares[LARGEST], abs=0.005)
     assert 0.98 < shares[EDF] < 1
+    assert 0.98 < shares[PLAIN] < 1
     q = 1 - knapsack.p
     drawn = float((knapsack.best_mix * (1 - knapsack.best_mix * q / (1 - (1 - knapsack.best_mix) * q))).sum())
     assert shares[DRAWN] == pytest.approx(drawn / knapsack.optimum, abs=0.01)

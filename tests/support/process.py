@@ -21,9 +21,10 @@ from tests.support.preloaded import Preloaded
 
 PATIENCE_SECONDS = 120.0
 _USUAL = (
-    *("--listen", "127.0.0.1:0", "--allow-private"),
+    *("--listen", "127.0.0.1:0"),
     *("--host-interval", "0", "--min-interval", "0", "--min-saving", "0"),
 )
+_PRIVATE = "--allow-private"
 
 
 @dataclass(frozen=True)
@@ -129,12 +130,18 @@ def daemon_process(
     database: str, log: Path, *arguments: str, flags: Sequence[str] = (), **variables: str
 ) -> AbstractAsyncContextManager[DaemonProcess]:
     """`pollerd run ARGUMENTS` on loopback without politeness between requests; killed at the end if still there."""
-    return _daemon([*arguments, "--database", database, *_USUAL, *flags], variables, log, new_interpreter=False)
+    words = [*arguments, "--database", database, *_USUAL, _PRIVATE, *flags]
+    return _daemon(words, variables, log, new_interpreter=False)
+
+
+def guarded_daemon_process(database: str, log: Path) -> AbstractAsyncContextManager[DaemonProcess]:
+    """The same, which may not poll private addresses."""
+    return _daemon(["--database", database, *_USUAL], {}, log, new_interpreter=False)
 
 
 def daemon_in_new_interpreter(database: str, log: Path, *arguments: str) -> AbstractAsyncContextManager[DaemonProcess]:
     """The same, started as a user starts it."""
-    return _daemon([*arguments, "--database", database, *_USUAL], {}, log, new_interpreter=True)
+    return _daemon([*arguments, "--database", database, *_USUAL, _PRIVATE], {}, log, new_interpreter=True)
 
 
 @asynccontextmanager

@@ -70,6 +70,13 @@ class Web:
             await self.api.store.commit(Batch([_record(site_id, url, n, start, (before, text.encode()), summary)]))
             before = text.encode()
 
+    async def fails(self, site_id: int, url: str, outcome: OutcomeKind, detail: str, state: SiteState) -> None:
+        """Commits a poll that failed now."""
+        now = time.time()
+        poll = Poll(site_id, now, 60.0, outcome, None, 0.1, 0, False, detail=detail)
+        context = (await self.api.store.sites.contexts([site_id]))[site_id]
+        await self.api.store.commit(Batch([PollRecord(poll, context, state, failures=1, not_before=now + 600.0)]))
+
 
 def _record(
     site_id: int, url: str, n: int, start: float, texts: tuple[bytes | None, bytes], summary: str

@@ -178,3 +178,41 @@ async def test_a_condition_is_built_by_clicks(running: Running, scripts: bool) -
         {"lines": {"drop": [{"text": "Ad"}]}},
     ]
     assert saved["conditions"] == {"appears": {"text": "999"}}
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+async def test_a_part_is_chosen_by_clicks(running: Running, origin: Origin, scripts: bool) -> None:
+    async with (
+        async_playwright() as playwright,
+        await playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"]) as browser,
+    ):
+        context = await browser.new_context(java_script_enabled=scripts)
+        page = await context.new_page()
+        complaints: list[str] = []
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        await page.goto(f"{running.root}/sites/1/counts")
+        await page.get_by_role("button", name="Read the page").click()
+        await page.locator("button.line", has_text="Fine").click()
+        await page.locator("#preview li", has_text="all 3 like it").wait_for()
+        await page.locator("#preview li", has_text="all 3 like it").get_by_role("button", name="Ignore").click()
+        await page.locator("#preview").get_by_text("Left out").wait_for()
+        assert await page.locator("button.line.out").count() == 3
+        await page.locator("button.line", has_text="1,299").click()
+        await page.locator("#preview").get_by_role("button", name="Watch this price").click()
+        await page.locator("#preview").get_by_text("1299 EUR", exact=True).wait_for()
+        assert complaints == []
+        await page.get_by_role("button", name="Save").click()
+        await page.wait_for_url(f"{running.root}/sites/1#counts")
+    saved = (await running.site())["selections"]["default"]
+    assert saved["steps"] == [{"remove": [{"css": ".review"}]}]
+    assert saved["values"]["price"] == {"kind": "price", "from": {"css": "#price"}, "which": "first"}
+
+
+async def test_a_line_that_is_not_there_and_a_page_that_is_not_kept(running: Running) -> None:
+    status, page = await running.post("/sites/1/counts", {"selection": "default", "pick": "3"})
+    assert (status, "read it again" in page) == (422, True)
+    await running.post("/sites/1/counts", {"selection": "default", "read": "1"})
+    status, page = await running.post("/sites/1/counts", {"selection": "default", "pick": "99999"})
+    assert (status, "Keep or ignore" in page) == (200, False)
+    status, page = await running.post("/sites/1/counts", {"selection": "default", "pick": "x"})
+    assert status == 422

@@ -26,6 +26,7 @@ from tests.web.conftest import HOSTILE, Web, until
 
 PATHS = [
     "/",
+    "/budget",
     "/sites",
     "/changes",
     "/changes?show=all",
@@ -76,8 +77,8 @@ async def test_files_are_small(web: Web) -> None:
     assert (await web.get("/")).status == 200  # pages are loaded when the first is asked for
     files = web.api.app.state.web.assets.files
     assert len(files["style.css"].packed) < 8 * 1024
-    scripts = ("page.js", "live-worker.js", "service-worker.js")  # each with the modules that it imports
-    assert sum(len(files[name].packed) for name in scripts) < 20 * 1024
+    asked_for = ("page.js", "live-worker.js", "stream.js", "service-worker.js")
+    assert sum(len(files[name].packed) for name in asked_for) < 20 * 1024
 
 
 async def test_a_page_that_is_not_there(web: Web) -> None:
@@ -319,11 +320,13 @@ async def test_a_rules_form_keeps_what_it_does_not_show(busy: Web) -> None:
 
 
 async def test_the_budget_is_changed(busy: Web) -> None:
-    assert (await busy.post("/system/allocation", {"budget": "7.5", "back": "/"})).headers["Location"] == "/"
+    assert (await busy.post("/system/allocation", {"budget": "7.5", "back": "/budget"})).headers[
+        "Location"
+    ] == "/budget"
     assert (await busy.api("GET", "/allocation")).json["budget"] == 7.5
 
 
-@pytest.mark.parametrize("path", ["/", "/system"])
+@pytest.mark.parametrize("path", ["/budget", "/system"])
 @pytest.mark.parametrize("objective", ["delay", "deadline"])
 async def test_how_soon_changes_are_found_is_what_rest_says(busy: Web, path: str, objective: str) -> None:
     said = await busy.api("PUT", "/allocation", {"objective": objective, "deadline": "20m", "budget": 0.01})
@@ -335,7 +338,7 @@ async def test_how_soon_changes_are_found_is_what_rest_says(busy: Web, path: str
     assert shown["mean delay"] == [about(soon["delay"][split]) for split in splits]
     assert shown["within the deadline"] == [percent(soon["in_time"][split]) for split in splits]
     assert "The deadline is 20 min, unless" in page
-    assert ("what is expected are the changes found in time" in page) == ((path, objective) == ("/", "deadline"))
+    assert ("only changes found in time count" in page) == ((path, objective) == ("/budget", "deadline"))
 
 
 async def test_a_delay_that_is_never_over_is_no_figure(busy: Web, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,7 +347,7 @@ async def test_a_delay_that_is_never_over_is_no_figure(busy: Web, monkeypatch: p
     view = control.view()
     never = ExpectedTimeliness(ComparedPolicies(None, 90.0, 60.0), ComparedPolicies(0.25, 0.5, 0.75), 1.0)
     monkeypatch.setattr(control, "over_budgets", AsyncMock(return_value=replace(view, timeliness=never)))
-    page = (await busy.get("/")).text
+    page = (await busy.get("/budget")).text
     assert "<td>–</td><td>~2 min</td><td>~1 min</td>" in page
     assert "– where a page that changes is not polled at all." in page
 
@@ -419,11 +422,11 @@ async def test_a_long_import_shows_how_far_it_is(web: Web, monkeypatch: pytest.M
 async def test_one_of_several_nodes_says_so_and_offers_no_budget_of_its_share(
     busy: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "One of several nodes" not in (await busy.get("/")).text
+    assert "One of several nodes" not in (await busy.get("/budget")).text
     monkeypatch.setattr(busy.api.store, "shared", AsyncMock())
-    for path in ("/", "/plan?share=99&within=1m"):
+    for path in ("/budget", "/plan?share=99&within=1m"):
         assert 'action="/system/allocation"' not in (await busy.get(path)).text
-    assert "One of several nodes: these figures are of its sites" in (await busy.get("/")).text
+    assert "One of several nodes: these figures are of its sites" in (await busy.get("/budget")).text
 
 
 async def test_the_nodes_are_shown_where_there_are_several(busy: Web, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -525,6 +528,6 @@ async def test_settings_decide_what_pages_say_of_restarts_addresses_and_topics(w
 
 async def test_a_restart_is_spoken_of_beside_the_budget(busy: Web) -> None:
     busy.api.app.state.web.settings.update(budget=("7.5", "flag"))
-    page = await busy.get("/")
-    assert "then the budget is 7.5 polls per second again (from --budget)" in page.text
+    page = await busy.get("/budget")
+    assert "Then the budget is 7.5 checks per second again (from --budget)." in page.text
     assert "152 %" not in page.text

@@ -39,7 +39,13 @@ PAGES = (  # title, address, tag, changes a day, what changes
     ("Release notes", "https://docs.example.org/releases", "docs", 0.8, "Version 3.1"),
     ("Status page", "https://status.example.org/", "docs", 3.0, "All systems work"),
 )
-SHOTS = {"overview": "/", "changes": "/changes?show=all", "change": "/changes/{change}", "sites": "/sites"}
+SHOTS = {
+    "today": "/",
+    "budget": "/budget",
+    "changes": "/changes?show=all",
+    "change": "/changes/{change}",
+    "sites": "/sites",
+}
 SHOTS |= {"site": "/sites/1?days=30", "rules": "/rules", "system": "/system"}
 
 
@@ -74,7 +80,7 @@ def _record(site_id: int, url: str, at: float, outcome: OutcomeKind, n: int, tex
         not_before=at + 5 * 3600.0 if failed else None,
         last_seen_at=at,
         content=body if changed or n == 0 else None,
-        change=ChangeDraft(Media.HTML, f"1 line changed: «{text}»", at - gap) if changed else None,
+        change=ChangeDraft(Media.HTML, f"+ {text}", at - gap) if changed else None,
     )
 
 
@@ -111,15 +117,18 @@ async def shown(store: Store) -> AsyncIterator[Web]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_pictures(shown: Web, new_reader: NewReader, scheme: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("suffix", "width"), [("", 1180), ("-phone", 360)])
+async def test_pictures(
+    shown: Web, new_reader: NewReader, scheme: str, suffix: str, width: int, tmp_path: Path
+) -> None:
     folder = Path(os.environ.get("SCREENSHOTS") or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)
-    options = {"color_scheme": scheme, "timezone_id": "Europe/Vienna", "viewport": {"width": 1180, "height": 820}}
+    options = {"color_scheme": scheme, "timezone_id": "Europe/Vienna", "viewport": {"width": width, "height": 820}}
     reader = await new_reader(shown.root, **options)
     newest = await shown.api.store.changes.last_id()
     for name, path in SHOTS.items():
         await reader.page.goto(shown.root + path.format(change=newest))
         await reader.page.wait_for_timeout(400)
-        picture = await reader.page.screenshot(path=folder / f"{name}-{scheme}.png")
+        picture = await reader.page.screenshot(path=folder / f"{name}{suffix}-{scheme}.png")
         assert len(picture) > 10_000
     assert reader.complaints == []

@@ -15,6 +15,8 @@ _POLICIES = {
     "same, x/C from u* on": "whittle, x/C from u* on",
     "same, 0 from u* on": "whittle, 0 from u* on",
     "same, on mean states": "whittle on means",
+    "x/C, 1 and 3 observed": "whittle, 1 and 3 observed",
+    "x/C, 2 and 4 observed": "whittle, 2 and 4 observed",
     "greedy, by X/C": "greedy",
 }
 _STARTS = {"thresholds start at u": "", "at half of u*": " from half of u*", "at u*": " from u*"}

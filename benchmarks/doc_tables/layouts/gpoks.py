@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from doc_tables.layouts.spot import BLANK, Spot, TablePlace, filled, stretch, zipf
 from doc_tables.pages import DocTable
-from pollerd.lab.experiments.gpoks.readings import DEVIATIONS, TIES_BY_CHANCE
+from pollerd.lab.experiments.gpoks.readings import DEVIATIONS, LAKG_EVEN, TIES_BY_CHANCE
 from pollerd.lab.experiments.gpoks.switching import WEBS
 
 _RUNS = {
     ("gpoks-8.8", "MAB:GP-UCB"): 30,
     **dict.fromkeys(((table, "LA:LAKG, by 5.1") for table in ("gpoks-8.8", "gpoks-8.10")), 300),
+    ("gpoks-8.10", LAKG_EVEN): 300,
     **dict.fromkeys((("gpoks-8.8", row) for row in ("MAB:TS", DEVIATIONS, TIES_BY_CHANCE)), 300),
 }
 """Rows of the page with other numbers of runs than its command has."""

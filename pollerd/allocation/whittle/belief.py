@@ -44,15 +44,16 @@ ROW = np.dtype(
         ("wide", "<f2"),
         ("observed", "<f4"),
         ("likelihood", "<f2", (N_HAZARDS, grid.CELLS)),
-        ("occupancy", "<u2", (grid.CELLS,)),
+        ("unused", "<u2", (grid.CELLS,)),
         ("position", "<f4"),
         ("information", "<f4"),
         ("offset", "<f2"),
     ]
 )
-"""A site's row as stored."""
-WHOLE = 65_535.0
-"""An occupancy of 1 as stored: fixed point takes half the space of float32 and is read as quickly."""
+"""A site's row as stored.
+
+`unused` held the page's own long-run rates. With zeros in it a node of the version before reads the row, and draws new
+rates from those of all pages, as this version does."""
 _MAX_OBSERVED = 2.0**24
 """Float32 counts no further."""
 _FARTHEST_CELLS = 1e3
@@ -81,13 +82,6 @@ def moved_likelihood(
         return rows
     each = grid.move_likelihood(rows.reshape(-1, grid.CELLS).astype(np.float32), prior, old, new)
     return each.reshape(rows.shape).astype(np.float16)
-
-
-def moved_occupancy(rows: NDArray[np.uint16], old: grid.Lattice, new: grid.Lattice) -> NDArray[np.uint16]:
-    """Converts rows uint16[k, K] from one window to another."""
-    if old == new:
-        return rows
-    return grid.move_mass(rows.astype(np.float64), old, new).clip(0, WHOLE).astype(np.uint16)
 
 
 def _check(rows: NDArray[np.void]) -> None:
@@ -141,9 +135,8 @@ class _Prediction:
 
     slots int64[k] · gap float64[k], s on the activity clock, 0 for first polls · cycles float64[k], gaps in units of
     drift · evidence, its ages on the activity clock · signals before the polls, None: no page has sources · like
-    float64[k, K], likelihood of all that at each rate · seen float64[k, 1], number of earlier polls · own
-    float64[k, K], the long-run distribution of each page · joint and believed float64[k, H, K], under the prior of all
-    and under group priors.
+    float64[k, K], likelihood of all that at each rate · seen float64[k], number of earlier polls · joint and believed
+    float64[k, H, K], under the prior of all and under group priors.
     """
 
     slots: NDArray[np.int64]
@@ -153,7 +146,6 @@ class _Prediction:
     signals: SignalEvidence | None
     like: NDArray[np.float64]
     seen: NDArray[np.float64]
-    own: NDArray[np.float64]
     joint: NDArray[np.float64]
     believed: NDArray[np.float64]
 
@@ -173,8 +165,7 @@ class Belief:
 
     `lattice` is the window, `rates` float64[K] its rates, `prior` float64[K] over them, `odds` float64[H] over the
     hazards, `likelihood` float16[capacity, H, K], maximum 1 in each row, `observed` float32[capacity] the number of
-    informative polls of each site, `occupancy` uint16[capacity, K] the page's own long-run distribution of rates, in
-    parts of 65,535: 148 bytes a site, besides those of `refinement` and `group_priors`.
+    informative polls of each site: 100 bytes a site, besides those of `refinement` and `group_priors`.
     """
 
     def __init__(self, cycle: float, settings: LearningSettings) -> None:
@@ -186,7 +177,6 @@ class Belief:
         self._put_prior(self._start_prior())
         self.odds = START_ODDS.copy()
         self.likelihood = np.ones((0, N_HAZARDS, grid.CELLS), np.float16)
-        self.occupancy = np.zeros((0, grid.CELLS), np.uint16)
         self.observed = np.zeros(0, np.float32)
         self.hazard_mixture = HazardMixture(settings.memory_polls)
         self.clock = ActivityClock(settings.memory_polls)
@@ -217,7 +207,7 @@ class Belief:
         """Grows to slots below `capacity`."""
         extra = capacity - len(self.observed)
         if extra > 0:
-            for name, value in (("likelihood", 1), ("occupancy", 0), ("observed", 0)):
+            for name, value in (("likelihood", 1), ("observed", 0)):
                 lengthen(vars(self), name, extra, value)
             self.refinement.grow(extra)
         self.group_priors.grow(capacity)
@@ -237,7 +227,6 @@ class Belief:
         if not observed.size:
             return
         self.likelihood[observed] = 1.0
-        self.occupancy[observed] = 0
         self.observed[observed] = 0.0
         self.refinement.forget(observed)
         self.hazard_mixture.forget(observed)
@@ -269,7 +258,6 @@ class Belief:
         for at in range(0, len(observed), _ROWS_AT_A_TIME):
             slots = observed[at : at + _ROWS_AT_A_TIME]
             self.likelihood[slots] = moved_likelihood(self.likelihood[slots], prior, old, new)
-            self.occupancy[slots] = moved_occupancy(self.occupancy[slots], old, new)
         self.refinement.move(observed, old, new)
         self.hazard_mixture.move(prior, old, new)
         self.common_rate.move(old, new)
@@ -286,7 +274,7 @@ class Belief:
             self.refinement.update(some, self.posterior(some), self.lattice)
 
     def _put_prior(self, prior: NDArray[np.float64]) -> None:
-        """Sets the prior, and `population` float64[K]: the distribution of redrawn rates apart from the page's own.
+        """Sets the prior, and `population` float64[K]: the distribution of redrawn rates.
 
         It includes a share of the initial prior: a page may change to a rate that no page has had.
         """
@@ -360,18 +348,15 @@ class Belief:
         like = grid.likelihood(self.rates, common, evidence)
         if signals is not None:
             like[signals.rows] = combined(like[signals.rows], signals.log_likelihood(self.rates[None], evidence))
-        seen = self.observed[slots, None].astype(np.float64)
+        seen = self.observed[slots].astype(np.float64)
         prior = self.group_priors.rows(slots, self.prior)
-        own = np.where(seen > 0, self.occupancy[slots] / WHOLE, prior)
-        target = self._settings.own_share * own + (1.0 - self._settings.own_share) * self.population
-        target /= target.sum(1, keepdims=True)
         cycles = self.drift_time(slots, gap)
-        self.hazard_mixture.observe(slots, cycles, like, target, self.prior)
+        self.hazard_mixture.observe(slots, cycles, like, self.population, self.prior)
         # a group prior is not evidence: rows store polls and drift under the prior of all
-        joint = believed = predict(self.joint(slots, self.prior[None]), target, self.hazards, cycles)
+        joint = believed = predict(self.joint(slots, self.prior[None]), self.population, self.hazards, cycles)
         if self.group_priors.active:
-            believed = predict(self.joint(slots, prior), target, self.hazards, cycles)
-        return _Prediction(slots, gap, cycles, evidence, signals, like, seen, own, joint, believed)
+            believed = predict(self.joint(slots, prior), self.population, self.hazards, cycles)
+        return _Prediction(slots, gap, cycles, evidence, signals, like, seen, joint, believed)
 
     def _score(self, of: _Prediction, elapsed: NDArray[np.float64], sites: int) -> None:
         """Scores the predictions for group priors, activity clock and common rate."""
@@ -379,7 +364,7 @@ class Belief:
         quiet = np.exp(-self.rates * (of.gap * factor)[:, None])
         changed = of.evidence.found
         unchanged = (rows * quiet).sum(1)
-        new = np.flatnonzero(of.seen[:, 0] == 0)
+        new = np.flatnonzero(of.seen == 0)
         predicted, weights, signals = unchanged, None, None
         if of.signals is not None:
             here, rates = of.signals.rows, self.rates * factor[of.signals.rows, None]
@@ -392,7 +377,7 @@ class Belief:
             signals = SignalledPolls(of.signals, of.evidence, gain)
         self.group_priors.observe(of.slots[new], quiet[new], changed[new], self.prior, weights)
         self.clock.observe(elapsed, self.now, predicted, changed, sites, self.cycle)
-        known = of.seen[:, 0] > 0
+        known = of.seen > 0
         moved = self.common_rate.observe(self.lattice, of.gap, changed, unchanged, known, sites, signals)
         self.version += moved
 
@@ -425,10 +410,7 @@ class Belief:
         return slope, information
 
     def _remember(self, of: _Prediction, joint: NDArray[np.float64]) -> None:
-        """Stores the beliefs float64[k, H, K]: as likelihoods, and in the pages' own long-run distributions."""
-        posterior = joint.sum(1)
-        speed = np.maximum(-np.expm1(-of.cycles[:, None] / self._settings.occupancy_cycles), 1.0 / (of.seen + 2.0))
-        self.occupancy[of.slots] = np.rint(WHOLE * np.clip(of.own + speed * (posterior - of.own), 0.0, 1.0))
+        """Stores the beliefs float64[k, H, K] as likelihoods."""
         self.observed[of.slots] += 1
         rows = joint / (self.odds[:, None] * self.prior)
         self.likelihood[of.slots] = np.maximum(rows / rows.max((1, 2), keepdims=True), _LEAST)
@@ -478,14 +460,12 @@ class Belief:
         self, slots: NDArray[np.int64], gap: NDArray[np.float64], prior: NDArray[np.float32]
     ) -> NDArray[np.float32]:
         """Returns `predicted_rows` of slots int64[k] with informative polls, with their priors [k, K] or [1, K]."""
-        own = np.float32(self._settings.own_share)
         keep = np.exp(-self.hazards * self.drift_time(slots, gap)[:, None]).astype(np.float32)
         mass = self._mass(slots, prior)
         each: NDArray[np.float32] = np.einsum("khj->kh", mass)
         drawn = np.einsum("kh,kh->k", each, 1 - keep)
         rows: NDArray[np.float32] = np.einsum("khj,kh->kj", mass, keep)
-        rows += ((1 - own) * drawn)[:, None] * self.population.astype(np.float32)
-        rows += self.occupancy.take(slots, 0) * (drawn * (own / np.float32(WHOLE)))[:, None]
+        rows += drawn[:, None] * self.population.astype(np.float32)
         rows /= each.sum(1, keepdims=True)
         return rows
 
@@ -517,13 +497,11 @@ class Belief:
         prior: NDArray[np.float32],
     ) -> NDArray[np.float64]:
         """Returns `predicted_sums` of slots int64[k] with informative polls, with their priors [k, K]."""
-        own, gaps = self._settings.own_share, gap.shape[1]
         mass = self._mass(slots, prior)
         each = mass.sum(2)
-        cycles = self.drift_time(np.repeat(slots, gaps), gap.ravel()).reshape(-1, gaps)
+        cycles = self.drift_time(np.repeat(slots, gap.shape[1]), gap.ravel()).reshape(gap.shape)
         keep = np.exp((cycles[:, :, None] * -self.hazards).astype(np.float32))
-        drawn = (1.0 - own) * (values @ self.population.astype(np.float32))
-        drawn += own / WHOLE * np.einsum("kmj,kj->km", values, self.occupancy[slots].astype(np.float32))
+        drawn = values @ self.population.astype(np.float32)
         kept = np.einsum("kmj,khj->kmh", values, mass)
         informative = keep * kept + (1.0 - keep) * (each[:, None] * drawn[:, :, None])
         return np.asarray(informative.sum(2) / each.sum(1)[:, None])
@@ -598,7 +576,6 @@ class Belief:
         out["start"], out["step"], out["wide"] = astuple(self.lattice)
         out["observed"] = self.observed[slots]
         out["likelihood"] = self.likelihood[slots]
-        out["occupancy"] = self.occupancy[slots]
         out["position"], out["information"], out["offset"] = self.refinement.of(slots)
         return out.view(np.uint8).reshape(len(slots), ROW.itemsize)
 
@@ -614,7 +591,6 @@ class Belief:
         """Restores checked rows that were stored with one window."""
         here = self.lattice
         self.likelihood[slots] = moved_likelihood(rows["likelihood"], self.prior, window, here)
-        self.occupancy[slots] = moved_occupancy(rows["occupancy"], window, here)
         self.observed[slots] = rows["observed"]
         self.refinement.put(slots, *moved(rows["position"], rows["information"], rows["offset"], window, here))
         if window != here:

@@ -483,13 +483,13 @@ N_HAZARDS = len(START_ODDS)
 
 def predict(
     mass: NDArray[np.float64],
-    target: NDArray[np.float64],
+    population: NDArray[np.float64],
     hazards: NDArray[np.float64],
     cycles: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Returns the belief [k, H, K] over hazards [H] and rates after cycles [k]: kept, or redrawn from target [k, K]."""
+    """Returns the belief [k, H, K] over hazards [H] and rates after cycles [k]: kept, or drawn from population [K]."""
     keep = np.exp(-hazards * cycles[:, None])[:, :, None]
-    return np.asarray(keep * mass + (1.0 - keep) * mass.sum(2, keepdims=True) * target[:, None])
+    return np.asarray(keep * mass + (1.0 - keep) * mass.sum(2, keepdims=True) * population)
 
 
 class HazardMixture:
@@ -513,17 +513,17 @@ class HazardMixture:
         slots: NDArray[np.int64],
         cycles: NDArray[np.float64],
         likelihood: NDArray[np.float64],
-        target: NDArray[np.float64],
+        population: NDArray[np.float64],
         prior: NDArray[np.float64],
     ) -> None:
-        """Scores and updates every filter: slots int64[k] distinct, cycles [k], likelihood and target [k, K]."""
+        """Scores and updates every filter: slots int64[k] distinct, cycles [k], likelihood [k, K], population [K]."""
         rows = np.flatnonzero(slots < SAMPLE_SLOTS)
         if not rows.size:
             return
         at = slots[rows]
         belief = self.likelihood[at] * prior
         belief /= belief.sum(2, keepdims=True)
-        belief = predict(belief, target[rows], SLOW_HAZARDS, cycles[rows]) * likelihood[rows, None]
+        belief = predict(belief, population, SLOW_HAZARDS, cycles[rows]) * likelihood[rows, None]
         predicted = belief.sum(2)
         age = self._keep ** np.arange(rows.size - 1, -1, -1)
         self.score = self.score * self._keep**rows.size + age @ np.log(predicted)

@@ -25,7 +25,7 @@ ORDINARY_CLOCK = ("interest", "deadline")
 
 @dataclass(frozen=True)
 class LearningSettings:
-    """All values > 0, `own_share` and `start_share` at most 1, `em_steps` a whole number from 1 to 1,000.
+    """All values > 0, `start_share` at most 1, `em_steps` a whole number from 1 to 1,000.
 
     The defaults are measured (docs/research/learning.md).
     """
@@ -38,12 +38,8 @@ class LearningSettings:
     """Weight of the initial prior as a share of the sites seen."""
     em_steps: int = 2
     """EM steps at each update of the prior."""
-    own_share: float = 0.5
-    """Share of the page's own long-run distribution in that of a redrawn rate; the rest is the population."""
     start_share: float = 0.5
     """Share of the wide initial prior in the population."""
-    occupancy_cycles: float = 20.0
-    """Uniform cycles over which the page's own long run is averaged."""
     memory_polls: float = 10_000.0
     """Polls over which the comparisons of hazards and of clocks are discounted."""
 
@@ -51,9 +47,8 @@ class LearningSettings:
         for field in fields(self):
             if field.name != "em_steps":
                 positive(field.name, getattr(self, field.name))
-        for name in ("own_share", "start_share"):
-            if getattr(self, name) > 1:
-                raise InvalidValueError(name, "at most 1", getattr(self, name))
+        if self.start_share > 1:
+            raise InvalidValueError("start_share", "at most 1", self.start_share)
         put(self, em_steps=whole("em_steps", self.em_steps, 1, MAX_EM_STEPS))
 
 

@@ -50,14 +50,13 @@ from pollerd.quantities import counted
 _RECENT_CYCLES = 0.125
 """Period over which the current speed of all sites is measured, in uniform cycles."""
 _USUAL = 1.1
-_MARKED = 2.0
 
 
 def words(belief: Belief, slot: int) -> dict[str, str]:
     """Returns what `Allocator.notes` returns, for a slot in use."""
     out = {"prior_source": _prior_source(belief, slot), "profile": _profile(belief)}
     if belief.observed[slot] > 0:
-        out |= {"spell": _spell(belief, slot), "drift": _drift(belief, slot)}
+        out["drift"] = _drift(belief, slot)
     return out
 
 
@@ -76,14 +75,6 @@ def _profile(belief: Belief) -> str:
     if 1.0 / _USUAL < speed < _USUAL:
         return "all sites change at their usual pace now"
     return f"all sites change at {speed:.2g} times their usual pace now"
-
-
-def _spell(belief: Belief, slot: int) -> str:
-    share = belief.occupancy[slot].astype(np.float64)
-    usual = float(share @ belief.rates / share.sum())
-    ratio = float(mean_rates(belief, np.array([slot]))[0]) / usual
-    word = "active" if ratio >= _MARKED else "quiet" if ratio <= 1.0 / _MARKED else "usual"
-    return f"{word}: {ratio:.2g} times its long-run rate"
 
 
 def _drift(belief: Belief, slot: int) -> str:

@@ -32,6 +32,7 @@ from pollerd.api.problems import ProblemResponse, problem, unavailable
 from pollerd.api.settings import digest_of, is_loopback
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.limits import LeakyBuckets
+from pollerd.texts import N_, _
 
 # Detects calls by pages of other sites in a browser, as opposed to programs and users.
 #
@@ -57,11 +58,11 @@ def foreign_page(headers: Headers, *, writes: bool, allowed: Collection[str] = (
     hosts = headers.getlist("host")
     for host in hosts:
         if len(hosts) > 1 or not (_names_loopback(host) or _is_named(host, allowed)):
-            return "without a token the API answers to loopback names, and to those of allowed_host, only"
+            return _("without a token the API answers to loopback names, and to those of allowed_host, only")
     if not _origin_is_ours(headers, allowed, referer=writes):
-        return "without a token the API takes no calls from other sites' pages"
+        return _("without a token the API takes no calls from other sites' pages")
     if writes and not _OWN_FETCHES.issuperset(headers.getlist("sec-fetch-site")):
-        return "without a token the API takes changes from its own pages and from programs only"
+        return _("without a token the API takes changes from its own pages and from programs only")
     return None
 
 
@@ -72,9 +73,9 @@ def foreign_origin(headers: Headers, *, writes: bool, allowed: Collection[str] =
     is too old to tell.
     """
     if not _origin_is_ours(headers, allowed, referer=False):
-        return "the call came from another site's page"
+        return _("the call came from another site's page")
     if writes and not _OWN_FETCHES.issuperset(headers.getlist("sec-fetch-site")):
-        return "the call came from another site's page"
+        return _("the call came from another site's page")
     return None
 
 
@@ -124,12 +125,12 @@ ShowRefusal = Callable[[Request, ProblemResponse], Response]
 _MAX_DRAINED_BYTES = 2 * MAX_IMPORT_BYTES
 _REALM = 'Bearer realm="pollerd"'
 _API = ("/api/", "/openapi.json")
-_ENDED = "the bearer token was replaced, or the session ended, meanwhile"
-_UNKNOWN_TOKEN = (
+_ENDED = N_("the bearer token was replaced, or the session ended, meanwhile")
+_UNKNOWN_TOKEN = N_(
     "the bearer token is not known: send the token that the daemon was started with (token, POLLERD_TOKEN), or make "
     "one with `pollerd tokens add NAME`"
 )
-_OVER = "the session is over: sign in again"
+_OVER = N_("the session is over: sign in again")
 _LAST_WORD_SECONDS = 1.0
 _EVENT_STREAM = b"text/event-stream"
 
@@ -231,10 +232,10 @@ class AuthMiddleware:
                 return await self._named(names)
         secret = secret_in(scope, headers)
         if secret is None:
-            return problem(HTTPStatus.UNAUTHORIZED, "a bearer token is needed", headers={"WWW-Authenticate": _REALM})
+            return problem(HTTPStatus.UNAUTHORIZED, _("a bearer token is needed"), headers={"WWW-Authenticate": _REALM})
         signed_in = await self._recognition.by_session(secret)
         if signed_in is None:
-            over = problem(HTTPStatus.UNAUTHORIZED, _OVER, kind="session-over", headers={"WWW-Authenticate": _REALM})
+            over = problem(HTTPStatus.UNAUTHORIZED, _(_OVER), kind="session-over", headers={"WWW-Authenticate": _REALM})
             clear_cookie(over, scope)
             return over
         await self._recognition.seen(signed_in)
@@ -244,7 +245,7 @@ class AuthMiddleware:
         """Returns the user whom a trusted proxy names, or the refusal."""
         signed_in = await self._recognition.by_proxy(names[0]) if len(names) == 1 else None
         if signed_in is None:
-            detail = "the proxy names a user who is not known here: add the user with `pollerd users add`"
+            detail = _("the proxy names a user who is not known here: add the user with `pollerd users add`")
             return problem(HTTPStatus.FORBIDDEN, detail, kind="unknown-user")
         return signed_in
 
@@ -262,7 +263,7 @@ class AuthMiddleware:
         if not self._recognition.tokens.was_revoked(digest) and self._wrong.wrong(address):
             self._log.warning("wrong_tokens", address=address, effect="one of its tokens is checked per second")
         challenge = {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'}
-        return problem(HTTPStatus.UNAUTHORIZED, _UNKNOWN_TOKEN, headers=challenge)
+        return problem(HTTPStatus.UNAUTHORIZED, _(_UNKNOWN_TOKEN), headers=challenge)
 
     def _address(self, scope: Connection) -> str:
         """Returns the caller's address: the peer's, or as a trusted proxy has it."""
@@ -296,7 +297,7 @@ def _peer(scope: Connection) -> str:
 
 def _bearer(headers: Headers) -> str | None:
     """Returns the bearer token that was sent; None: none was."""
-    kind, _, secret = headers.get("authorization", "").partition(" ")
+    kind, _ignored, secret = headers.get("authorization", "").partition(" ")
     return secret.strip() if kind.lower() == "bearer" and secret.strip() else None
 
 
@@ -315,7 +316,10 @@ def _refused_page(
         return None
     reason = foreign_origin(headers, writes=writes, allowed=allowed)
     if reason is None and writes and "origin" not in headers and scope["path"].startswith(_API):
-        reason = f"a change with a session's cookie needs the daemon's Origin, or the header {CSRF_HEADER}"
+        reason = _(
+            "a change with a session's cookie needs the daemon's Origin, or the header {csrf_header}",
+            csrf_header=CSRF_HEADER,
+        )
     return None if reason is None else problem(HTTPStatus.FORBIDDEN, reason, kind="foreign-page")
 
 
@@ -328,10 +332,10 @@ def _refused_role(caller: SignedIn, policy: RoutePolicy) -> ProblemResponse | No
     if may.get(policy, True):
         return None
     if caller.by is not By.TOKEN:
-        return problem(HTTPStatus.FORBIDDEN, "you may look, not change", kind="read-only")
+        return problem(HTTPStatus.FORBIDDEN, _("you may look, not change"), kind="read-only")
     challenge = {"WWW-Authenticate": f'{_REALM}, error="insufficient_scope", scope="{policy.value}"'}
-    what = "report signals and reads" if policy is RoutePolicy.SIGNALS else policy.value
-    return problem(HTTPStatus.FORBIDDEN, f"the bearer token does not allow to {what}", headers=challenge)
+    what = _("report signals and reads") if policy is RoutePolicy.SIGNALS else policy.value
+    return problem(HTTPStatus.FORBIDDEN, _("the bearer token does not allow to {what}", what=what), headers=challenge)
 
 
 def _as_page(scope: Connection, refusal: Response) -> Response:
@@ -345,14 +349,16 @@ def _as_page(scope: Connection, refusal: Response) -> Response:
 
 
 def _too_many_wrong(wait: float) -> ProblemResponse:
-    detail = "too many wrong tokens came from this address"
+    detail = _("too many wrong tokens came from this address")
     headers = {"Retry-After": str(math.ceil(wait))}
     return problem(HTTPStatus.TOO_MANY_REQUESTS, detail, kind="too-many-wrong-tokens", headers=headers)
 
 
 def _too_many_calls(wait: float) -> ProblemResponse:
     headers = {"Retry-After": str(math.ceil(wait))}
-    return problem(HTTPStatus.TOO_MANY_REQUESTS, "too many calls from this address", kind="too-many", headers=headers)
+    return problem(
+        HTTPStatus.TOO_MANY_REQUESTS, _("too many calls from this address"), kind="too-many", headers=headers
+    )
 
 
 def _most_bytes(scope: Connection) -> int:
@@ -374,7 +380,7 @@ def _refused_length(scope: Connection, headers: Headers) -> ProblemResponse | No
 
 
 def _too_large(most: int) -> str:
-    return f"the body may have at most {most} bytes"
+    return _("the body may have at most {most} bytes", most=most)
 
 
 async def _drain(receive: Receive) -> None:
@@ -411,7 +417,7 @@ class _Limited:
             raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _too_large(self._most), {"Connection": "close"})
         if not self._allowed():
             headers = {"WWW-Authenticate": f'{_REALM}, error="invalid_token"', "Connection": "close"}
-            raise HTTPException(HTTPStatus.UNAUTHORIZED, _ENDED, headers)
+            raise HTTPException(HTTPStatus.UNAUTHORIZED, _(_ENDED), headers)
         return message
 
 
@@ -433,8 +439,8 @@ class _Answer:
     async def end(self, scope: Connection, receive: Receive) -> None:
         """Ends the answer: an event stream regularly, others so that the client sees the truncation."""
         if self._start is None:
-            await problem(HTTPStatus.UNAUTHORIZED, _ENDED)(scope, receive, self._send)
-        elif not self._whole and any(_EVENT_STREAM in value for _, value in self._start["headers"]):
+            await problem(HTTPStatus.UNAUTHORIZED, _(_ENDED))(scope, receive, self._send)
+        elif not self._whole and any(_EVENT_STREAM in value for _ignored, value in self._start["headers"]):
             # A client that does not read cannot be notified; the server drops it when the call is over.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_WORD_SECONDS):

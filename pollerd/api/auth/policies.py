@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from pollerd.texts import _
+
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 
@@ -50,7 +52,7 @@ class RoutePolicies:
             word, method, path = line.split()
             policy, key = RoutePolicy(word), (method, path)
             if key in self._declared or key in self._below:
-                raise ValueError(f"declared twice: {line}")
+                raise ValueError(_("declared twice: {line}", line=line))
             if path.endswith("/*"):
                 self._below[method, path.removesuffix("*")] = policy
                 continue
@@ -58,7 +60,7 @@ class RoutePolicies:
             if "{" not in path:
                 self._exact[key] = policy
             elif self.of(method, path) is not policy:
-                raise ValueError(f"a path with parameters must have the policy of its method: {line}")
+                raise ValueError(_("a path with parameters must have the policy of its method: {line}", line=line))
 
     @property
     def declared(self) -> Mapping[tuple[str, str], RoutePolicy]:

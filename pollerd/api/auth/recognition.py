@@ -28,6 +28,7 @@ from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Role
 from pollerd.storage.accounts import SESSION_MOST_SECONDS, AccountStore, Existing, Session
 from pollerd.storage.store import Store
+from pollerd.texts import _
 
 # The tokens in force. They can be replaced while the API runs: calls admitted by an old one then end.
 
@@ -140,7 +141,7 @@ class CallerRecognition:
     def accounts(self) -> AccountStore:
         """The accounts of the database."""
         if self._store is None:
-            raise DatabaseUnavailableError("the database is not there yet")
+            raise DatabaseUnavailableError(_("the database is not there yet"))
         return self._store.accounts
 
     async def needed(self) -> bool:

@@ -21,6 +21,7 @@ from pollerd.api.http import SignedIn
 from pollerd.api.settings import digest_of
 from pollerd.errors import InvalidValueError
 from pollerd.storage.accounts import NewSession, Session, check_name
+from pollerd.texts import N_, _
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
@@ -76,7 +77,11 @@ SHORTEST, LONGEST = 10, 256
 def check_password(password: str, field: str = "password") -> str:
     """Returns the password. Raises `InvalidValueError` if it is too short, too long, or one character repeated."""
     if not SHORTEST <= len(password) <= LONGEST or len(set(password)) == 1:
-        raise InvalidValueError(field, f"{SHORTEST} to {LONGEST} characters, not all the same", "(not shown)")
+        raise InvalidValueError(
+            field,
+            _("{shortest} to {longest} characters, not all the same", shortest=SHORTEST, longest=LONGEST),
+            "(not shown)",
+        )
     return password
 
 
@@ -125,7 +130,7 @@ class Passwords:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix="password")
         future: Future[T] = self._executor.submit(work)
-        future.add_done_callback(lambda _: self._places.release())
+        future.add_done_callback(lambda _ignored: self._places.release())
         return await asyncio.wrap_future(future)
 
 
@@ -166,7 +171,7 @@ def _encoded(password: str) -> bytes:
     return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
 
 
-FAILED = "That did not work. Check name and password."
+FAILED = N_("That did not work. Check name and password.")
 """The one message for all failures."""
 _BUSY_SECONDS = 1.0
 
@@ -175,7 +180,7 @@ class SignInError(Exception):
     """Nobody was signed in. `wait`: seconds until the next attempt, if there were too many; 0: it was wrong."""
 
     def __init__(self, wait: float = 0.0) -> None:
-        super().__init__(FAILED if wait <= 0 else "too many tries")
+        super().__init__(_(FAILED) if wait <= 0 else _("too many tries"))
         self.wait = wait
 
 

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from pollerd.errors import InvalidValueError, refusal
+from pollerd.texts import N_, _
 
 # Encrypts exported secrets with a passphrase, bound to the document and to their owner.
 #
@@ -32,7 +33,7 @@ MAX_PASSPHRASE = 1024
 _COST = {"kdf": "scrypt", "n": 2**15, "r": 8, "p": 3, "cipher": "chacha20-poly1305"}
 """32 MiB and about a third of a second. Documents with another cost are refused, as it could be arbitrarily high."""
 _SALT_BYTES, _NONCE_BYTES, _KEY_BYTES = 16, 12, 32
-WRONG = "that of this document, which is unchanged since it was written"
+WRONG = N_("that of this document, which is unchanged since it was written")
 
 
 class Vault:
@@ -49,7 +50,9 @@ class Vault:
         salt = _bytes(parameters.get("salt"))
         if salt is None or len(salt) != _SALT_BYTES or {**_COST, "salt": parameters["salt"]} != dict(parameters):
             raise InvalidValueError(
-                "document", f"sealed with {_COST['kdf']} and {_COST['cipher']} as we do", "another way"
+                "document",
+                _("sealed with {kdf} and {cipher} as we do", kdf=_COST["kdf"], cipher=_COST["cipher"]),
+                _("another way"),
             )
         kdf = Scrypt(salt, 2 * _KEY_BYTES, n=2**15, r=8, p=3)
         key = kdf.derive(unicodedata.normalize("NFC", passphrase).encode())
@@ -72,7 +75,7 @@ class Vault:
                 return self._cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], self._bound(owner))
         except InvalidTag:
             pass
-        raise InvalidValueError("passphrase", WRONG, "(not shown)")
+        raise InvalidValueError("passphrase", _(WRONG), "(not shown)")
 
     def signature(self, digest: bytes) -> str:
         """Returns the signature of a document with this digest."""
@@ -97,9 +100,13 @@ def passphrase_of(encoded: str | None, *, new: bool = False) -> str | None:
     try:
         passphrase = base64.b64decode(encoded, validate=True).decode("utf-8")
     except (binascii.Error, ValueError) as error:
-        raise InvalidValueError("passphrase", "a text of UTF-8, encoded in base64", "(not shown)") from error
+        raise InvalidValueError("passphrase", _("a text of UTF-8, encoded in base64"), "(not shown)") from error
     if not (MIN_PASSPHRASE if new else 1) <= len(passphrase) <= MAX_PASSPHRASE:
-        allowed = f"{MIN_PASSPHRASE} to {MAX_PASSPHRASE} characters"
+        allowed = _(
+            "{min_passphrase} to {max_passphrase} characters",
+            min_passphrase=MIN_PASSPHRASE,
+            max_passphrase=MAX_PASSPHRASE,
+        )
         raise InvalidValueError("passphrase", allowed, f"{len(passphrase)} characters")
     return passphrase
 
@@ -182,10 +189,10 @@ class Document:
         if self.parameters is None:
             return None
         if passphrase is None:
-            raise InvalidValueError("passphrase", "given: the document holds sealed secrets", None)
+            raise InvalidValueError("passphrase", _("given: the document holds sealed secrets"), None)
         vault = Vault(passphrase, self.parameters)
         if not hmac.compare_digest(vault.signature(self.digest).encode(), str(self.signature).encode()):
-            raise InvalidValueError("passphrase", WRONG, "(not shown)")
+            raise InvalidValueError("passphrase", _(WRONG), "(not shown)")
         vault.header = self.header
         return vault
 
@@ -205,38 +212,50 @@ def read_document(file: BinaryIO, sections: Sequence[str]) -> Document:
         record = _record(line, number)
         if "end" in record:
             if file.read(1):
-                raise InvalidValueError("document", "at its end after its last line", f"more after line {number}")
+                raise InvalidValueError(
+                    "document", _("at its end after its last line"), _("more after line {number}", number=number)
+                )
             return _ended(document, record["end"], digest.digest())
         section = record.get("section")
         if section not in sections or (section != current and section in document.places):
-            allowed = f"records of {', '.join(sections)}, section after section"
-            raise InvalidValueError("document", allowed, f"{str(section)[:100]} in line {number}")
+            allowed = _("records of {sections}, section after section", sections=", ".join(sections))
+            raise InvalidValueError(
+                "document", allowed, _("{section} in line {number}", section=str(section)[:100], number=number)
+            )
         current = str(section)
         start, first, count = document.places.get(current, (offset, number, 0))
         document.places[current] = (start, first, count + 1)
         digest.update(line)
         offset += len(line)
-    raise refusal("document", "it is cut off: its last line, which counts the records, is missing")
+    raise refusal("document", _("it is cut off: its last line, which counts the records, is missing"))
 
 
 def _begun(file: BinaryIO, header: bytes, sections: Sequence[str]) -> Document:
     head = _loaded(header)
     if not isinstance(head, dict) or "pollerd_export" not in head:
-        raise refusal("document", "this is not an export of pollerd (pollerd export writes one)")
+        raise refusal("document", _("this is not an export of pollerd (pollerd export writes one)"))
     if head["pollerd_export"] != VERSION:
         raise refusal(
             "document",
-            f"it has version {str(head['pollerd_export'])[:100]!r}, and this program reads version {VERSION}",
+            _(
+                "it has version {pollerd_export!r}, and this program reads version {version}",
+                pollerd_export=str(head["pollerd_export"])[:100],
+                version=VERSION,
+            ),
         )
     named = head.get("sections")
     unknown = (
-        [str(section) for section in named if section not in sections] if isinstance(named, list) else ["no sections"]
+        [str(section) for section in named if section not in sections]
+        if isinstance(named, list)
+        else [_("no sections")]
     )
     if unknown:
-        raise InvalidValueError("document", f"of sections among {', '.join(sections)}", ", ".join(unknown)[:200])
+        raise InvalidValueError(
+            "document", _("of sections among {sections}", sections=", ".join(sections)), ", ".join(unknown)[:200]
+        )
     secrets = head.get("secrets")
     if not (secrets is None or isinstance(secrets, dict)):
-        raise refusal("document", "this is not an export of pollerd (pollerd export writes one)")
+        raise refusal("document", _("this is not an export of pollerd (pollerd export writes one)"))
     return Document(file, header, secrets, frozenset(map(str, named or ())))
 
 
@@ -244,7 +263,7 @@ def _record(line: bytes, number: int) -> Record:
     record = _loaded(line)
     if not isinstance(record, dict) or not line.endswith(b"\n"):
         # The line is not shown: it may contain secrets.
-        raise refusal("document", f"line {number} is cut off, or no JSON object")
+        raise refusal("document", _("line {number} is cut off, or no JSON object", number=number))
     return record
 
 
@@ -257,12 +276,12 @@ def _loaded(line: bytes) -> object:
 
 def _ended(document: Document, end: object, digest: bytes) -> Document:
     if not isinstance(end, dict):
-        raise refusal("document", "it is cut off: its last line, which counts the records, is missing")
-    counted = {section: count for section, (_, _, count) in document.places.items()}
+        raise refusal("document", _("it is cut off: its last line, which counts the records, is missing"))
+    counted = {section: count for section, (_ignored, _ignored, count) in document.places.items()}
     stated = end.get("records")
     counts_stated = {s: n for s, n in stated.items() if n} if isinstance(stated, dict) else None
     known = isinstance(stated, dict) and stated.keys() <= document.named
     if not known or counts_stated != counted or end.get("sha256") != digest.hex():
-        raise InvalidValueError("document", "what was written: it counts and digests its lines", "a damaged one")
+        raise InvalidValueError("document", _("what was written: it counts and digests its lines"), _("a damaged one"))
     document.digest, document.signature = digest, end.get("signature")
     return document

@@ -27,6 +27,7 @@ from pollerd.api.transfer.document import (
 )
 from pollerd.api.transfer.site_sections import LEFT_OUT
 from pollerd.errors import InvalidValueError
+from pollerd.texts import _
 
 # Results of importing a settings document, by section.
 
@@ -207,7 +208,7 @@ async def _receive(request: Request, file: BinaryIO) -> None:
         async for piece in request.stream():
             file.write(piece)
     except OSError as error:
-        detail = f"the document cannot be kept while it is read: {error.strerror}"
+        detail = _("the document cannot be kept while it is read: {reason}", reason=error.strerror)
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, detail) from error
 
 

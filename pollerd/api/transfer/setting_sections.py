@@ -24,6 +24,7 @@ from pollerd.ranges import BUDGET
 from pollerd.site_settings import SITE
 from pollerd.storage.notification_values import ChannelSpec, Origin, RuleSpec
 from pollerd.storage.signals import ListedSignalSource, SignalOrigin
+from pollerd.texts import N_, _
 
 _FIELDS = ("allocator", "objective", "budget")
 _DEADLINE = "deadline"
@@ -45,7 +46,9 @@ class AllocationSection:
     def check(self, record: Record, vault: Vault | None) -> None:
         """Checks a record. Raises `InvalidValueError`."""
         if record.keys() - {_DEADLINE, _SHADOWS} != {"section", *_FIELDS}:
-            raise InvalidValueError("allocation", f"{', '.join(_FIELDS)} and nothing else", ", ".join(record)[:200])
+            raise InvalidValueError(
+                "allocation", _("{fields} and nothing else", fields=", ".join(_FIELDS)), ", ".join(record)[:200]
+            )
         _among("allocator", record["allocator"], registry.names())
         _among("objective", record["objective"], OBJECTIVES)
         budget = record["budget"]
@@ -55,11 +58,11 @@ class AllocationSection:
             raise InvalidValueError("budget", allowed, str(budget)[:100])
         deadline = record.get(_DEADLINE, SITE[_DEADLINE].lowest)
         if isinstance(deadline, bool) or not isinstance(deadline, int | float):
-            raise InvalidValueError(_DEADLINE, "a number of seconds", str(deadline)[:100])
+            raise InvalidValueError(_DEADLINE, _("a number of seconds"), str(deadline)[:100])
         SITE[_DEADLINE].check(deadline)
         shadows = record.get(_SHADOWS, [])
         if not isinstance(shadows, list) or not all(name in registry.names() for name in shadows):
-            allowed = f"a list of some of {', '.join(registry.names())}"
+            allowed = _("a list of some of {names}", names=", ".join(registry.names()))
             raise InvalidValueError(_SHADOWS, allowed, str(shadows)[:100])
 
     async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
@@ -88,14 +91,14 @@ async def _present(daemon: ApiPorts) -> Record | None:
 
 
 def _wanted(blocks: Blocks) -> dict[str, Any]:
-    records = [record for block in blocks() for _, record in block]
+    records = [record for block in blocks() for _ignored, record in block]
     names = (*_FIELDS, _DEADLINE, _SHADOWS)
     return {name: records[-1][name] for name in names if name in records[-1]} if records else {}
 
 
 def _among(field: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise InvalidValueError(field, f"one of {', '.join(known)}", str(value)[:100])
+        raise InvalidValueError(field, _("one of {known}", known=", ".join(known)), str(value)[:100])
 
 
 # The sections `channels` and `rules`. Those of the configuration file are left out: the file says how they are.
@@ -173,7 +176,7 @@ class RulesSection:
 
 
 def _all(blocks: Blocks) -> Iterator[Record]:
-    return (record for block in blocks() for _, record in block)
+    return (record for block in blocks() for _ignored, record in block)
 
 
 async def _channels(daemon: ApiPorts) -> dict[str, ChannelSpec]:
@@ -212,9 +215,9 @@ def _channel(record: Record, vault: Vault | None, stored: Mapping[str, ChannelSp
     name, kind, enabled = checked_name(record.get("channel")), record.get("kind"), record.get("enabled")
     settings, left_out = record.get("settings"), record.get(LEFT_OUT, [])
     if not isinstance(kind, str) or not isinstance(enabled, bool) or not isinstance(settings, dict):
-        raise InvalidValueError("channel", "a kind, whether it is enabled, and settings, as an export has it", name)
+        raise InvalidValueError("channel", _("a kind, whether it is enabled, and settings, as an export has it"), name)
     if not (isinstance(left_out, list) and all(isinstance(field, str) and len(field) <= 100 for field in left_out)):
-        raise InvalidValueError(LEFT_OUT, "a list of names of secrets", "(not shown)")
+        raise InvalidValueError(LEFT_OUT, _("a list of names of secrets"), "(not shown)")
     spec = ChannelSpec(name, kind, enabled=enabled)
     if not left_out:
         return with_settings(spec, given_again(settings, _secrets(record, name, vault)))
@@ -230,7 +233,7 @@ def _secrets(record: Record, name: str, vault: Vault | None) -> dict[str, str]:
     if SEALED not in record:
         return {}
     if vault is None:
-        raise InvalidValueError("document", "one whose first line names its secrets", "a channel with secrets")
+        raise InvalidValueError("document", _("one whose first line names its secrets"), _("a channel with secrets"))
     secrets: dict[str, str] = orjson.loads(vault.open(_owner(name), record[SEALED]))
     return secrets
 
@@ -239,16 +242,16 @@ def _rule(record: Record) -> tuple[RuleSpec, float | None]:
     _check_fields(record, _RULE)
     rule, until = record.get("rule"), record.get("muted_until")
     if not isinstance(rule, dict):
-        raise InvalidValueError("rule", "an object", type(rule).__name__)
+        raise InvalidValueError("rule", _("an object"), type(rule).__name__)
     if until is not None and (isinstance(until, bool) or not isinstance(until, int | float) or abs(until) > 1e12):
-        raise InvalidValueError("muted_until", "epoch seconds", str(until)[:100])
+        raise InvalidValueError("muted_until", _("epoch seconds"), str(until)[:100])
     return rule_spec(rule), until
 
 
 def _check_fields(record: Mapping[str, Any], known: frozenset[str]) -> None:
     unknown = sorted(record.keys() - known)
     if unknown:
-        raise unknown_name(unknown[0][:100], "field", unknown[0][:100], sorted(known))
+        raise unknown_name(unknown[0][:100], N_("field"), unknown[0][:100], sorted(known))
 
 
 def _owner(name: str) -> str:
@@ -283,10 +286,10 @@ class SignalSourcesSection:
         Raises `InvalidValueError` for one whose site is not there.
         """
         for block in blocks():
-            await _require_sites(daemon, [_listed(record) for _, record in block])
+            await _require_sites(daemon, [_listed(record) for _ignored, record in block])
         counts = Counts()
         for block in blocks():
-            result = await daemon.control.signals.restore([_listed(record) for _, record in block])
+            result = await daemon.control.signals.restore([_listed(record) for _ignored, record in block])
             counts.added += len(result.added)
             counts.changed += len(result.changed)
             counts.unchanged += len(block) - len(result.added) - len(result.changed)
@@ -295,7 +298,7 @@ class SignalSourcesSection:
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Counts new, changed and unchanged signal sources."""
         counts, stored = Counts(), {signal.key: signal.spec for signal in await daemon.store.signals.all()}
-        for source in (_listed(record) for block in blocks() for _, record in block):
+        for source in (_listed(record) for block in blocks() for _ignored, record in block):
             spec = stored.get(source.key)
             if spec is None:
                 counts.added += 1
@@ -312,7 +315,7 @@ async def _require_sites(daemon: ApiPorts, listed: Sequence[ListedSignalSource])
     stored = await daemon.store.signals.sites_at(urls)
     for url in urls:
         if url not in stored:
-            raise InvalidValueError("url", "that of a site, which comes before its signal source", url)
+            raise InvalidValueError("url", _("that of a site, which comes before its signal source"), url)
 
 
 def _listed(record: Record) -> ListedSignalSource:

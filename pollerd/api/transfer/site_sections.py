@@ -25,6 +25,7 @@ from pollerd.model import Site
 from pollerd.site_settings import INHERITED, Access, Tags, TagSettings
 from pollerd.storage.sources import SourceSpec, StoredMember
 from pollerd.storage.values import SiteRestore
+from pollerd.texts import N_, _
 from pollerd.urls import normalise_url
 
 LEFT_OUT = "secrets_left_out"
@@ -101,7 +102,7 @@ def _restore(record: Record, vault: Vault | None) -> SiteRestore:
     fields = {name: value for name, value in record.items() if name not in ("section", LEFT_OUT, SEALED)}
     unknown = sorted(fields.keys() - set(FIELDS))
     if unknown:
-        raise unknown_name(unknown[0][:100], "field", unknown[0][:100], FIELDS)
+        raise unknown_name(unknown[0][:100], N_("field"), unknown[0][:100], FIELDS)
     url = normalise_url(str(record.get("url")), fragment=bool(record.get("render")))
     fields |= unsealed(record, url, vault)
     return SiteRestore(check_spec(spec_of(fields)), keeps_access=bool(record.get(LEFT_OUT)))
@@ -111,11 +112,13 @@ def unsealed(record: Record, owner: str, vault: Vault | None) -> dict[str, Any]:
     """Returns the secrets of a record, as in lists. Raises `InvalidValueError`."""
     left_out = record.get(LEFT_OUT, [])
     if not (isinstance(left_out, list) and all(name in ACCESS_FIELDS for name in left_out)):
-        raise InvalidValueError(LEFT_OUT, f"a list of {', '.join(ACCESS_FIELDS)}", "(not shown)")
+        raise InvalidValueError(
+            LEFT_OUT, _("a list of {access_fields}", access_fields=", ".join(ACCESS_FIELDS)), "(not shown)"
+        )
     if SEALED not in record:
         return {"typed": []} if "typed" in left_out else {}
     if vault is None:
-        raise refusal("document", "it does not say how its secrets are sealed: it was cut or edited")
+        raise refusal("document", _("it does not say how its secrets are sealed: it was cut or edited"))
     return _opened(vault.open(owner, record[SEALED]))
 
 
@@ -127,7 +130,7 @@ def _opened(data: bytes) -> dict[str, Any]:
 
 def _restores(blocks: Blocks, vault: Vault | None) -> Iterator[list[SiteRestore]]:
     for block in blocks():
-        yield [_restore(record, vault) for _, record in block]
+        yield [_restore(record, vault) for _ignored, record in block]
 
 
 # The section `tags`: what the sites of a tag inherit.
@@ -140,7 +143,9 @@ class TagsSection:
 
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """Yields all tags that have settings, by name."""
-        records = [_tag_record(tag, vault) for _, tag in sorted(daemon.control.tags.all().items()) if not tag.fault]
+        records = [
+            _tag_record(tag, vault) for _ignored, tag in sorted(daemon.control.tags.all().items()) if not tag.fault
+        ]
         if records:
             yield records
 
@@ -151,7 +156,7 @@ class TagsSection:
     async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Gives the tags their settings; other tags stay as they are."""
         counts = await self.compare(daemon, blocks, vault)
-        for record in (record for block in blocks() for _, record in block):
+        for record in (record for block in blocks() for _ignored, record in block):
             tag = _kept(record, _tag_of(record, vault), daemon.control.tags.all())
             await daemon.control.tags.put(tag, by="an import")
         return counts
@@ -159,7 +164,7 @@ class TagsSection:
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Counts new, changed and unchanged tags."""
         counts, stored = Counts(), daemon.control.tags.all()
-        for record in (record for block in blocks() for _, record in block):
+        for record in (record for block in blocks() for _ignored, record in block):
             tag = _kept(record, _tag_of(record, vault), stored)
             before = stored.get(tag.name)
             if before is None:
@@ -181,7 +186,7 @@ def _tag_record(tag: TagSettings, vault: Vault | None) -> Record:
 def _tag_of(record: Record, vault: Vault | None) -> TagSettings:
     name = record.get("tag")
     if not isinstance(name, str):
-        raise InvalidValueError("tag", "a text", type(name).__name__)
+        raise InvalidValueError("tag", _("a text"), type(name).__name__)
     fields: dict[str, Any] = {k: v for k, v in record.items() if k not in ("section", "tag", LEFT_OUT, SEALED)}
     return tag_of(name, fields | unsealed(record, _owner(name), vault))
 
@@ -228,7 +233,7 @@ class SourcesSection:
 
     async def _go_through(self, daemon: ApiPorts, blocks: Blocks, *, apply: bool) -> Counts:
         counts = Counts()
-        for specs in ([_spec(record) for _, record in block] for block in blocks()):
+        for specs in ([_spec(record) for _ignored, record in block] for block in blocks()):
             stored = await daemon.store.sources.at([spec.url for spec in specs])
             for spec in specs:
                 source = stored.get(spec.url)
@@ -285,7 +290,7 @@ def _spec(record: Record) -> SourceSpec:
 
 def _member(record: Record) -> tuple[str, StoredMember]:
     if record.keys() != _MEMBER:
-        allowed = f"{', '.join(sorted(_MEMBER - {'section'}))} and nothing else"
+        allowed = _("{member} and nothing else", member=", ".join(sorted(_MEMBER - {"section"})))
         raise InvalidValueError("source_sites", allowed, ", ".join(record)[:200])
     for name in ("source", "url", "site"):
         _expect(name, record[name], isinstance(record[name], str) and normalise_url(record[name]) == record[name])
@@ -299,12 +304,12 @@ def _member(record: Record) -> tuple[str, StoredMember]:
 
 def _expect(field: str, value: object, fits: bool) -> None:
     if not fits:
-        raise InvalidValueError(field, "as an export has it", str(value)[:200])
+        raise InvalidValueError(field, _("as an export has it"), str(value)[:200])
 
 
 def _members(blocks: Blocks) -> Iterator[list[tuple[str, StoredMember]]]:
     for block in blocks():
-        yield [_member(record) for _, record in block]
+        yield [_member(record) for _ignored, record in block]
 
 
 # The section `deleted_urls`: URLs deleted by the user, which lists do not add again.
@@ -325,12 +330,12 @@ class DeletedSection:
     def check(self, record: Record, vault: Vault | None) -> None:
         """Checks a record. Raises `InvalidValueError`."""
         if record.keys() != {"section", "url", "deleted_at"}:
-            raise InvalidValueError("deleted_urls", "url and deleted_at and nothing else", ", ".join(record)[:200])
+            raise InvalidValueError("deleted_urls", _("url and deleted_at and nothing else"), ", ".join(record)[:200])
         url, at = record["url"], record["deleted_at"]
         if not isinstance(url, str) or normalise_url(url, fragment=True) != url:
-            raise InvalidValueError("url", "a normalised URL", str(url)[:200])
+            raise InvalidValueError("url", _("a normalised URL"), str(url)[:200])
         if isinstance(at, bool) or not (isinstance(at, int | float) and math.isfinite(at)):
-            raise InvalidValueError("deleted_at", "epoch seconds", str(at)[:100])
+            raise InvalidValueError("deleted_at", _("epoch seconds"), str(at)[:100])
 
     async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Marks those that are neither sites nor marked."""
@@ -340,7 +345,7 @@ class DeletedSection:
         """Counts the new ones."""
         counts = Counts()
         for block in _pairs(blocks):
-            urls = [url for url, _ in block]
+            urls = [url for url, _ignored in block]
             known = (await daemon.store.sites.at(urls)).keys() | await daemon.store.sites.deleted_among(urls)
             counts.added += len(set(urls) - known)
             counts.unchanged += len(block) - len(set(urls) - known)
@@ -349,4 +354,4 @@ class DeletedSection:
 
 def _pairs(blocks: Blocks) -> Iterator[list[tuple[str, float]]]:
     for block in blocks():
-        yield [(record["url"], float(record["deleted_at"])) for _, record in block]
+        yield [(record["url"], float(record["deleted_at"])) for _ignored, record in block]

@@ -22,13 +22,14 @@ from rich.live import Live
 
 from pollerd.app import serve
 from pollerd.app.config import Config, load
+from pollerd.app.demo_web import DemoWeb
 from pollerd.cli.demo.view import Sample, SampleReader, SampleRow, delay, live_view, plain_line, print_final
-from pollerd.cli.demo.web import DemoWeb
 from pollerd.cli.output import show_json
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.process import SteadyClock
 from pollerd.errors import InvalidValueError
 from pollerd.logs import set_up_logs
+from pollerd.texts import _
 
 # The result of a demo as JSON.
 
@@ -47,6 +48,8 @@ def in_json(reading: Sample) -> dict[str, Any]:
         "changes_noticed": score.noticed,
         "polls_that_found_one": score.found,
         "median_delay": _number(delay(reading)),
+        "mean_delay": _number(score.mean_delay),
+        "mean_delay_under_uniform": _number(score.uniform_mean_delay),
         "share_of_polls_that_found_one": _number(score.share),
         "share_under_uniform": _number(score.uniform_share),
         "sites": [_site(row) for row in sorted(reading.rows, key=lambda row: -row.true)],
@@ -98,7 +101,9 @@ def demo(
     Example: pollerd demo --sites 24
     """
     if not 1 <= seconds <= _LONGEST_SECONDS:
-        raise InvalidValueError("for", f"seconds from 1 to {_LONGEST_SECONDS:g}", seconds)
+        raise InvalidValueError(
+            "for", _("seconds from 1 to {longest_seconds:g}", longest_seconds=_LONGEST_SECONDS), seconds
+        )
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 shows question marks, no traceback
     console = Console() if Console().is_terminal else Console(width=_PLAIN_WIDTH)
@@ -106,7 +111,8 @@ def demo(
     web = DemoWeb(sites, np.random.default_rng(seed), horizon_seconds=seconds + _MARGIN_SECONDS)
     with tempfile.TemporaryDirectory(prefix="pollerd-demo-") as folder:
         config = _config(Path(folder), budget)
-        with _showing(None if as_json else console, seconds) as show, contextlib.suppress(KeyboardInterrupt):
+        pages = f"http://{config.options.listen}/"
+        with _showing(None if as_json else console, seconds, pages) as show, contextlib.suppress(KeyboardInterrupt):
             last = uvloop.run(_poll(config, web, seconds, show))
     if last is None:
         return
@@ -169,17 +175,24 @@ async def _poll(config: Config, web: DemoWeb, seconds: float, show: Show) -> Sam
 
 
 @contextlib.contextmanager
-def _showing(console: Console | None, seconds: float) -> Iterator[Show]:
-    """Shows samples live on a terminal, as lines every few seconds elsewhere; None: on stderr. Logs only warnings."""
+def _showing(console: Console | None, seconds: float, pages: str) -> Iterator[Show]:
+    """Shows samples live on a terminal, as lines every few seconds elsewhere; None: on stderr. Logs only warnings.
+
+    pages: the address of the daemon's web pages.
+    """
     aside = console is None
     if console is not None and console.is_terminal:
         with Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop") as live:
             set_up_logs("text", "warning")
-            yield lambda reading: live.update(live_view(reading, seconds, console), refresh=True)
+            yield lambda reading: live.update(live_view(reading, seconds, console, pages), refresh=True)
         return
     set_up_logs("text", "warning")
     shown_at = 0.0
-    typer.echo(f"a small changing web on loopback, polled for {seconds:g} s; Ctrl-C ends it earlier", err=aside)
+    typer.echo(
+        _("a small changing web on loopback, polled for {seconds:g} s; Ctrl-C ends it earlier", seconds=seconds),
+        err=aside,
+    )
+    typer.echo(_("its pages: {pages}", pages=pages), err=aside)
 
     def line(reading: Sample) -> None:
         nonlocal shown_at

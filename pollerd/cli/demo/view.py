@@ -23,10 +23,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from pollerd.cli.demo.web import DemoSite, DemoWeb, Score, Watched, happened_since, score
+from pollerd.app.demo_web import DemoSite, DemoWeb, Score, Watched, happened_since, score
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.views import Status
-from pollerd.quantities import counted
+from pollerd.texts import _, n_
 
 # Samples of the demo: the daemon's view through its API, and the true changes.
 
@@ -158,30 +158,47 @@ _TRACK_LOW, _TRACK_HIGH = 0.01, 60.0
 _WIDE, _MIDDLE = 112, 98
 """Minimum terminal widths for all columns, and for all but the numeric interval; narrower ones also omit the site's
 address."""
-_CHROME_LINES = 12
+_CHROME_LINES = 13
 """Lines of the live view that are not table rows."""
 _LEGEND = Text.assemble(
     ("◆", "cyan"), " true  ", ("●", "yellow"), " learned  ", ("◈", "green"), " both  ", ("─", "dim"), " 90 % interval"
 )
 
 
-def live_view(reading: Sample, seconds: float, console: Console) -> RenderableType:
-    """Returns the view of a running demo, cut to the terminal's size."""
+def live_view(reading: Sample, seconds: float, console: Console, pages: str) -> RenderableType:
+    """Returns the view of a running demo, cut to the terminal's size. pages: the address of its web pages."""
     shown = pick(reading.rows, max(console.height - _CHROME_LINES, 5))
     parts: list[RenderableType] = [_header(reading, seconds), _tiles(reading), rates_table(shown, console.width)]
     left_out = len(reading.rows) - len(shown)
     if left_out:
-        parts.append(Text(f"  and {counted(left_out, 'more site')}; the table at the end shows all", style="dim"))
+        parts.append(
+            Text(
+                n_(
+                    "  and {count} more site; the table at the end shows all",
+                    "  and {count} more sites; the table at the end shows all",
+                    left_out,
+                ),
+                style="dim",
+            )
+        )
+    parts.append(Text(_("  in a browser: {pages}", pages=pages), style="dim"))
     return Group(*parts)
 
 
 def plain_line(reading: Sample) -> str:
     """Returns one line for output without a terminal."""
     score, status = reading.score, reading.status
-    return (
-        f"{reading.elapsed:5.0f} s  {counted(status.polls, 'poll')} ({status.rate:.1f}/s)  "
-        f"{score.found} found of {counted(score.happened, 'change')}  median delay {_seconds(delay(reading))}  "
-        f"polls that found: {_share(score.share)} (uniform {_share(score.uniform_share)})"
+    return _(
+        "{elapsed:5.0f} s  {polls} ({rate:.1f}/s)  {found} found of {changes}  median delay {seconds}  "
+        "polls that found: {share} (uniform {share_2})",
+        elapsed=reading.elapsed,
+        polls=n_("{count} poll", "{count} polls", status.polls),
+        rate=status.rate,
+        found=score.found,
+        changes=n_("{count} change", "{count} changes", score.happened),
+        seconds=_seconds(delay(reading)),
+        share=_share(score.share),
+        share_2=_share(score.uniform_share),
     )
 
 
@@ -193,19 +210,46 @@ def summary(reading: Sample) -> RenderableType:
     table.add_column()
     table.add_row(
         "polls",
-        f"{status.polls} in {reading.elapsed:.0f} s, of {counted(len(reading.rows), 'site')}, "
-        f"budget {status.budget:g}/s",
+        n_(
+            "{polls} in {elapsed:.0f} s, of {count} site, budget {budget:g}/s",
+            "{polls} in {elapsed:.0f} s, of {count} sites, budget {budget:g}/s",
+            len(reading.rows),
+            polls=status.polls,
+            elapsed=reading.elapsed,
+            budget=status.budget,
+        ),
     )
     table.add_row(
         "changes",
-        f"{score.happened} truly happened; {counted(score.found, 'poll')} found one; with those came {score.merged} "
-        f"earlier ones of the same page; {score.waiting} not found yet",
+        n_(
+            "{happened} truly happened; {count} poll found one; with those came {merged} earlier ones of the "
+            "same page; {waiting} not found yet",
+            "{happened} truly happened; {count} polls found one; with those came {merged} earlier ones of "
+            "the same page; {waiting} not found yet",
+            score.found,
+            happened=score.happened,
+            merged=score.merged,
+            waiting=score.waiting,
+        ),
     )
-    table.add_row("delay", f"{_seconds(delay(reading))} from a change to the poll that found it (median)")
     table.add_row(
-        "use of polls",
-        f"{_share(score.share)} of the repeated polls found something; as many polls spread evenly: "
-        f"{_share(score.uniform_share)} expected on the same changes",
+        "delay",
+        _(
+            "{seconds} from a change to the poll that found it (mean; median {seconds_2}); equal timers with "
+            "as many polls: {seconds_3}",
+            seconds=_seconds(score.mean_delay),
+            seconds_2=_seconds(delay(reading)),
+            seconds_3=_seconds(score.uniform_mean_delay),
+        ),
+    )
+    table.add_row(
+        _("use of polls"),
+        _(
+            "{share} of the repeated polls found something; as many polls spread evenly: {share_2} expected "
+            "on the same changes",
+            share=_share(score.share),
+            share_2=_share(score.uniform_share),
+        ),
     )
     return table
 
@@ -310,7 +354,11 @@ def _header(reading: Sample, seconds: float) -> RenderableType:
     grid.add_column(ratio=1)
     grid.add_column(no_wrap=True, justify="right")
     bar = ProgressBar(total=seconds, completed=min(reading.elapsed, seconds))
-    grid.add_row(Text(" pollerd demo", style="bold"), bar, f"{reading.elapsed:.0f} of {seconds:g} s, Ctrl-C ends ")
+    grid.add_row(
+        Text(_(" pollerd demo"), style="bold"),
+        bar,
+        _("{elapsed:.0f} of {seconds:g} s, Ctrl-C ends ", elapsed=reading.elapsed, seconds=seconds),
+    )
     return grid
 
 
@@ -319,11 +367,11 @@ def _tiles(reading: Sample) -> RenderableType:
     grid = Table.grid(expand=True)
     tiles = (
         ("polls", f"{status.polls}", f"{status.rate:.1f} of {status.budget:g}/s"),
-        ("changes found", f"{score.found}", f"of {score.happened}"),
+        (_("changes found"), f"{score.found}", f"of {score.happened}"),
         ("delay", _seconds(delay(reading)), "median"),
-        ("polls that hit", _share(score.share), f"even {_share(score.uniform_share)}"),
+        (_("polls that hit"), _share(score.share), f"even {_share(score.uniform_share)}"),
     )
-    for _ in tiles:
+    for _ignored in tiles:
         grid.add_column(ratio=1, no_wrap=True)
     grid.add_row(*(_tile(*tile) for tile in tiles))
     return grid

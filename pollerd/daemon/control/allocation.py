@@ -24,6 +24,7 @@ from pollerd.site_settings import SITE
 from pollerd.storage.grants import SharedAllocation
 from pollerd.storage.store import Store
 from pollerd.storage.values import AllocationRow
+from pollerd.texts import N_, _
 
 
 class AllocationControl:
@@ -70,9 +71,11 @@ class AllocationControl:
         name = self._scheduler.allocator_name if allocator is None else allocator
         goal = self._scheduler.objective if objective is None else objective
         if name not in registry.names():
-            raise unknown_name("allocator", "policy", name, registry.names(), "known: " + ", ".join(registry.names()))
+            raise unknown_name(
+                "allocator", N_("policy"), name, registry.names(), "known: " + ", ".join(registry.names())
+            )
         if goal not in OBJECTIVES:
-            raise unknown_name("objective", "goal", goal, OBJECTIVES, "known: " + ", ".join(OBJECTIVES))
+            raise unknown_name("objective", N_("goal"), goal, OBJECTIVES, "known: " + ", ".join(OBJECTIVES))
         if deadline is not None:
             SITE["deadline"].check(deadline)
         if self._store.shared is not None:
@@ -203,7 +206,8 @@ def check_split(row: AllocationRow) -> None:
     for field, names in (("allocator", [row.allocator]), ("shadows", list(row.shadows))):
         whole = unsplit_among(names)
         if whole:
-            allowed = (
-                f"none of {', '.join(sorted(UNSPLIT))} where pollerd runs with --node: nodes cannot divide their state"
+            allowed = _(
+                "none of {unsplit} where pollerd runs with --node: nodes cannot divide their state",
+                unsplit=", ".join(sorted(UNSPLIT)),
             )
             raise InvalidValueError(field, allowed, ", ".join(whole))

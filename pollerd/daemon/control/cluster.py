@@ -12,6 +12,7 @@ from pollerd.partitions import ROLE_OF_UNIT
 from pollerd.storage.grants import BudgetStatus, GrantStore
 from pollerd.storage.node_values import LivingNode, LockTable
 from pollerd.storage.nodes import ClusterStore
+from pollerd.texts import _
 
 
 class ClusterControl:
@@ -46,7 +47,7 @@ class ClusterControl:
         Raises `ConflictError` where the daemon runs alone, and what `ClusterStore.drain` and `undrain` raise.
         """
         if self._cluster is None:
-            raise ConflictError("this daemon runs alone: there are nodes where pollerd is started with --node")
+            raise ConflictError(_("this daemon runs alone: there are nodes where pollerd is started with --node"))
         await (self._cluster.drain if drained else self._cluster.undrain)(name)
         return await self.view()
 

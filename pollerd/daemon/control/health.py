@@ -14,6 +14,7 @@ from pollerd.daemon.views import Status
 from pollerd.errors import DatabaseUnavailableError, SchemaError
 from pollerd.model import STATES, SiteState
 from pollerd.storage.store import Store
+from pollerd.texts import _
 
 _HEALTHY_TICKS = 3
 _HEALTHY_FLOOR_SECONDS = 1.0
@@ -54,7 +55,7 @@ class DaemonHealth:
         except (DatabaseUnavailableError, SchemaError) as error:
             return str(error)
         except TimeoutError:
-            return f"the database does not answer within {CHECK_SECONDS:g} s"
+            return _("the database does not answer within {check_seconds:g} s", check_seconds=CHECK_SECONDS)
         return None
 
     def status(self) -> Status:

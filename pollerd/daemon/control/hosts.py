@@ -18,6 +18,7 @@ from pollerd.errors import DatabaseUnavailableError, InvalidValueError, NotFound
 from pollerd.model import HostOverride
 from pollerd.storage.hosts import HostStore
 from pollerd.storage.values import KnownHost
+from pollerd.texts import N_, _, n_
 
 LATEST_MOMENT = 253_402_300_799.0
 """The end of the year 9999, epoch s."""
@@ -70,7 +71,7 @@ class HostControl:
         """
         now = self._clock()
         if until is not None and not now < until <= LATEST_MOMENT:
-            raise InvalidValueError("paused_until", "a moment to come, up to the year 9999", until)
+            raise InvalidValueError("paused_until", _("a moment to come, up to the year 9999"), until)
         if self._health.failure is not None:
             raise DatabaseUnavailableError(self._health.failure)
         known = await self._store.get(name)
@@ -92,7 +93,7 @@ class HostControl:
     def _slot(self, known: KnownHost) -> int:
         slot = self._scheduler.hosts.slot_of(known.name)
         if slot is None:
-            raise NotFoundError("host", known.name)
+            raise NotFoundError(N_("host"), known.name)
         return slot
 
     def _view(self, known: KnownHost, slot: int, sites: int, last_poll: float) -> HostView:
@@ -124,12 +125,16 @@ class HostControl:
         if max(own, held) <= now:
             return None, None, None
         if held >= own:
-            return held, "operator", f"paused by hand, by {hosts.overrides[slot].by}"
+            return held, "operator", _("paused by hand, by {by}", by=hosts.overrides[slot].by)
         refusals = int(hosts.throttles[slot])
         return (
             own,
             "host",
-            f"it asked to be left alone: {refusals} {'refusal' if refusals == 1 else 'refusals'} in a row",
+            n_(
+                "it asked to be left alone: {count} refusal in a row",
+                "it asked to be left alone: {count} refusals in a row",
+                refusals,
+            ),
         )
 
     def _robots(self, known: KnownHost, slot: int) -> RobotsView:

@@ -22,6 +22,7 @@ from pollerd.site_settings import INHERITED, Kind, RespectTtl, SiteSpec
 from pollerd.storage.jobs import Job, JobSpec, JobStore, SiteBefore
 from pollerd.storage.sites import SiteStore
 from pollerd.storage.values import NewSettings
+from pollerd.texts import N_, _
 
 # Edits of up to a thousand sites at once: first in the database, then in memory.
 
@@ -174,14 +175,14 @@ def _tagged(spec: SiteSpec, tag: str) -> SiteSpec:
     if tag in spec.tags:
         return spec
     if len(spec.tags) >= _MAX_TAGS:
-        raise InvalidValueError("tags", f"at most {_MAX_TAGS}", f"{_MAX_TAGS + 1} tags")
+        raise InvalidValueError("tags", _("at most {max_tags}", max_tags=_MAX_TAGS), f"{_MAX_TAGS + 1} tags")
     return replace(spec, tags=(*spec.tags, tag))
 
 
 def _limited(spec: SiteSpec) -> SiteSpec:
     shortest, longest = spec.min_interval, spec.max_interval
     if shortest is not None and longest is not None and shortest > longest:
-        raise InvalidValueError("max_interval", f"at least min_interval ({shortest:g} s)", longest)
+        raise InvalidValueError("max_interval", _("at least min_interval ({shortest:g} s)", shortest=shortest), longest)
     return spec
 
 
@@ -227,7 +228,7 @@ PURGED_AFTER_SECONDS = 86_400.0
 _LATE_SECONDS = 3_600.0
 """So much later, that no job is being undone."""
 _PURGE_EVERY_SECONDS = 600.0
-_OF_THE_CRAWLER = "site: must be one that a user, a list or a source added; given: one of the focused crawler's"
+_OF_THE_CRAWLER = N_("site: must be one that a user, a list or a source added; given: one of the focused crawler's")
 
 
 class JobControl:
@@ -346,7 +347,7 @@ class JobControl:
             existing = [site_id for site_id in existing if site_id not in set(others)]
             await self._jobs.keep(job.id, [SiteBefore(site_id, {}) for site_id in existing])
             await self._many.delete(existing)
-            return [(site_id, _OF_THE_CRAWLER) for site_id in others]
+            return [(site_id, _(_OF_THE_CRAWLER)) for site_id in others]
         before = [SiteBefore(i, before_action(action, planned.before[i])) for i in planned.wanted]
         await self._jobs.keep(job.id, before)
         await self._change(action, planned)
@@ -390,11 +391,11 @@ class JobControl:
 def not_undoable(job: Job, now: float) -> str | None:
     """Returns what a job must be in order to be undone, if it is not that now."""
     if job.action is JobAction.POLL:
-        return "one that changed something: polls cannot be taken back"
+        return _("one that changed something: polls cannot be taken back")
     if job.state is JobState.RUNNING:
-        return "one that has ended"
+        return _("one that has ended")
     if job.state is JobState.UNDONE:
-        return "one that is not undone yet"
+        return _("one that is not undone yet")
     if job.undo_until is None or job.undo_until < now:
-        return "one of the last 24 hours"
+        return _("one of the last 24 hours")
     return None

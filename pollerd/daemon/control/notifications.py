@@ -24,6 +24,7 @@ from pollerd.storage.notification_values import (
     StoredRule,
 )
 from pollerd.storage.notifications import NotificationStore
+from pollerd.texts import N_, _
 
 if TYPE_CHECKING:  # a daemon without rules loads none of it
     from pollerd.notifications.message import Receipt
@@ -71,7 +72,7 @@ class NotificationControl:
         from pollerd.notifications.composing import purpose_of
 
         if not self._store.channels.is_token_of(purpose_of(channel_id, rule_id), token):
-            raise NotFoundError("link to unsubscribe", rule_id)
+            raise NotFoundError(N_("link to unsubscribe"), rule_id)
 
     async def unsubscribe(self, channel_id: int, rule_id: int, token: str) -> None:
         """Takes the channel out of the rule; a rule without another, or of a file, is muted for good.
@@ -199,7 +200,9 @@ class NotificationControl:
         try:
             await self._templates.do(check, template)
         except (TemplateError, TooHeavyError) as error:
-            raise InvalidValueError(f"{of}delivery.template", f"a Jinja2 template ({error})", "(not shown)") from error
+            raise InvalidValueError(
+                f"{of}delivery.template", _("a Jinja2 template ({error})", error=error), "(not shown)"
+            ) from error
 
     async def rotate_secret(self, channel_id: int, overlap: float) -> StoredChannel:
         """Gives a webhook a new secret; for `overlap` seconds messages are signed with both.
@@ -271,4 +274,4 @@ class NotificationControl:
 
 def _check_origin(what: str, spec: ChannelSpec | RuleSpec) -> None:
     if spec.origin is Origin.FILE:
-        raise refusal(what, f"{masked(spec.name)!r} is defined in the configuration file: change it there")
+        raise refusal(what, _("{spec!r} is defined in the configuration file: change it there", spec=masked(spec.name)))

@@ -17,7 +17,16 @@ from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.fetching.request import Request, own_headers
 from pollerd.inheritance import selections_of_tags
 from pollerd.lists.recognise import Recognition, recognise
-from pollerd.model import Outcome, OutcomeKind, SelectionPreview, SelectionState, Site, Validators
+from pollerd.model import (
+    DEFAULT_SELECTION,
+    Media,
+    Outcome,
+    OutcomeKind,
+    SelectionPreview,
+    SelectionState,
+    Site,
+    Validators,
+)
 from pollerd.rendering.settings import DEFAULT_RENDER_COST
 from pollerd.shown import SHOWN
 from pollerd.site_settings import SiteSpec
@@ -25,8 +34,10 @@ from pollerd.storage.changes import ChangeFilter
 from pollerd.storage.history import ReadingFilter
 from pollerd.storage.store import Store
 from pollerd.storage.values import SiteContext
+from pollerd.texts import N_, _
 
 if TYPE_CHECKING:  # loaded with the first preview
+    from pollerd.detection.selection.picker import Offer, PageLine
     from pollerd.detection.selection.preview import EarlierReading, EarlierVersion, Trial
 
 T = TypeVar("T")
@@ -67,6 +78,8 @@ class KeptPage:
     content_type: str | None
     read_at: float
     """Epoch s."""
+    lines: tuple[PageLine, ...]
+    """To click on; none if it is no HTML page."""
 
 
 class PreviewControl:
@@ -108,7 +121,7 @@ class PreviewControl:
         site = await self._store.sites.get(site_id)
         content_id = (await self._context(site)).content_id
         if content_id is None:
-            raise NotFoundError("stored content of site", site_id)
+            raise NotFoundError(N_("stored content of site"), site_id)
         content = await self._store.contents.get(content_id)
         stored, earlier = await self._known(site, selections)
         page = (content.body, _TEXT, site.spec.url)
@@ -123,7 +136,8 @@ class PreviewControl:
         context = await self._context(site)
         outcome = await self._fetched(context, context.spelling or site.spec.url)
         if outcome.body is not None:
-            page = KeptPage(site.spec.url, outcome.body, outcome.content_type, self._clock())
+            lines = await self._lines(context, outcome)
+            page = KeptPage(site.spec.url, outcome.body, outcome.content_type, self._clock(), lines)
             pages = [one for one in self._kept.pop(site_id, []) if one.url == page.url]
             self._kept[site_id] = [*pages, page][-_KEPT_OF_SITE:]
             self._forget_oldest()
@@ -143,7 +157,7 @@ class PreviewControl:
 
         pages = self.pages_of(site)
         if not pages:
-            raise NotFoundError("page of site", site.id)
+            raise NotFoundError(N_("page of site"), site.id)
         context = await self._context(site)
         tried = TriedPage(pages[-1].body, pages[-1].content_type, site.spec.url, context.access.pdf_password)
         versions = await self._earlier(site.id, name, _TRIED_CHANGES)
@@ -151,6 +165,31 @@ class PreviewControl:
         joined = selections_of_tags(selections, context.tags, self._store.sites.tags.in_force) or selections
         arguments = (joined, name, tried, context.selections, versions, history)
         return await self._read(context, "selections", trial, *arguments)
+
+    async def offers(self, site: Site, line: int) -> list[Offer]:
+        """Returns what a click on a line of the page of a site that was read last can mean; none without such a line.
+
+        Selectors pick the same in all its pages that are kept, and use no label that a stored version lacks. Raises
+        InvalidValueError as `of_url`.
+        """
+        from pollerd.detection.selection.picker import offers
+
+        context = await self._context(site)
+        bodies = [(page.body, page.content_type) for page in reversed(self.pages_of(site))]
+        texts = list[str]()
+        if not context.selections:  # else they are of a part of the page
+            versions = await self._earlier(site.id, DEFAULT_SELECTION, _TRIED_CHANGES)
+            texts = [version.after.decode("utf-8", "replace") for version in versions]
+        return await self._read(context, "page", offers, bodies, line, texts) if bodies else []
+
+    async def _lines(self, context: SiteContext, outcome: Outcome) -> tuple[PageLine, ...]:
+        from pollerd.detection.media import classify
+        from pollerd.detection.selection.picker import lines_of
+
+        assert outcome.body is not None
+        if Media.HTML not in classify(outcome.body, outcome.content_type)[0]:
+            return ()
+        return await self._read(context, "page", lines_of, outcome.body, outcome.content_type)
 
     def _forget_oldest(self) -> None:
         while sum(len(page.body) for pages in self._kept.values() for page in pages) > _KEPT_BYTES:
@@ -191,7 +230,7 @@ class PreviewControl:
         except Exception as error:
             # The page and the selections are the caller's: what they do to a parser is said to the caller, and logged.
             self._log.warning("preview_failed", url=context.url, exc_info=error)
-            allowed = f"such that the page can be read ({reason(context, error)})"
+            allowed = _("such that the page can be read ({reason})", reason=reason(context, error))
             raise InvalidValueError(field, allowed, "others") from error
 
     async def _context(self, site: Site) -> SiteContext:

@@ -16,6 +16,7 @@ from pollerd.limits import REPORT_COST, LeakyBuckets
 from pollerd.storage.reads import ReadReport, ReadResult, ReadRules, ReportedRead
 from pollerd.storage.sites import SiteStore
 from pollerd.storage.store import Store
+from pollerd.texts import _
 from pollerd.timestamps import rfc3339
 
 MAX_OLD_SECONDS = 30 * 86_400.0
@@ -86,7 +87,11 @@ class ReadControl:
         kept = self._store.change_retention_seconds
         earliest = now - (MAX_OLD_SECONDS if kept is None else min(kept, MAX_OLD_SECONDS))
         if not earliest <= at <= now + CLOCKS_DIFFER_SECONDS:
-            allowed = f"from {rfc3339(earliest)}, where the history begins, to now, {rfc3339(now)}"
+            allowed = _(
+                "from {rfc3339}, where the history begins, to now, {rfc3339_2}",
+                rfc3339=rfc3339(earliest),
+                rfc3339_2=rfc3339(now),
+            )
             raise InvalidValueError(field, allowed, rfc3339(at))
         return min(at, now)
 

@@ -44,6 +44,7 @@ from pollerd.storage.values import (
     SiteRestore,
     StoredTtls,
 )
+from pollerd.texts import N_, _
 from pollerd.urls import host_of, origin_of
 
 # Removal from memory of a site that is no longer in the database.
@@ -229,7 +230,7 @@ class SiteControl:
             self._scheduler.add(ids, their_hosts, inherit_all(added, self._store.tags.in_force))
             if result.existing:
                 await self._return.restore_deleted(sorted(result.returned))
-                await self._take_in_unknown([site_id for site_id, _ in result.existing])
+                await self._take_in_unknown([site_id for site_id, _ignored in result.existing])
         if result.returned:
             result = await self._returned(result, specs)
         self._scheduler.due.set()
@@ -258,8 +259,8 @@ class SiteControl:
         """Gives sites that a job had deleted the settings of the specs that brought them back: they count as added."""
         back = set(result.returned)
         places = [(site_id, i) for site_id, i in result.existing if site_id in back]
-        await self.put_settings([specs[i] for _, i in places])
-        host_ids = await self._store.hosts.ids([host_of(specs[i].url) for _, i in places])
+        await self.put_settings([specs[i] for _ignored, i in places])
+        host_ids = await self._store.hosts.ids([host_of(specs[i].url) for _ignored, i in places])
         added = [(site_id, i, host_ids[host_of(specs[i].url)]) for site_id, i in places]
         existing = [(site_id, i) for site_id, i in result.existing if site_id not in back]
         return replace(result, added=[*result.added, *added], existing=existing)
@@ -299,7 +300,7 @@ class SiteControl:
         if result.refused:
             raise result.refused[0][1]
         if result.existing:
-            raise DuplicateError("site", spec.url, result.existing[0][0])
+            raise DuplicateError(N_("site"), spec.url, result.existing[0][0])
         site_id = result.added[0][0]
         if result.returned:  # with the settings that it had
             return await self._store.get(site_id)
@@ -361,7 +362,7 @@ class SiteControl:
         async with self._scheduler.changing_sites:
             now, edit = self._clock(), partial(_with_rule, rule_id=rule_id, hidden=hidden)
             if not await self._store.edit_masks(site_id, edit, now):
-                raise NotFoundError("noise", rule_id)
+                raise NotFoundError(N_("noise"), rule_id)
             self._scheduler.settings_pending[site_id] = now
             self._site_cache.forget(site_id)
             await self._poll_anew([site_id])
@@ -550,7 +551,7 @@ class SiteControl:
         if slot is not None:
             self._scheduler.poll_soon(slot)
         elif self._scheduler.alone:
-            raise NotFoundError("site", site_id)
+            raise NotFoundError(N_("site"), site_id)
         else:
             await self._store.ask_to_poll(site_id)
 
@@ -578,7 +579,7 @@ def screenshot_conflict(spec: SiteSpec, tags: Tags) -> InvalidValueError | None:
     """Returns the refusal of a site that itself says that screenshots are kept, but whose page no browser renders."""
     if not spec.keep_screenshots or inherit(spec, tags).render:
         return None
-    return refusal("keep_screenshots", "only a rendered site has screenshots: set render, too")
+    return refusal("keep_screenshots", _("only a rendered site has screenshots: set render, too"))
 
 
 def _renumbered(result: AddResult, places: Sequence[int], refused: Mapping[int, InvalidValueError]) -> AddResult:

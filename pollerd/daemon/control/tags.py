@@ -17,6 +17,7 @@ from pollerd.inheritance import read_by_polls
 from pollerd.site_settings import Tags, TagSettings
 from pollerd.storage.tags import TagStore
 from pollerd.storage.values import Rebase, SettingsColumns
+from pollerd.texts import N_
 
 _AT_ONCE = 1_000
 """Sites that get their new settings before the loop runs on: some milliseconds."""
@@ -39,7 +40,7 @@ class TagControl:
         """Returns the settings of a tag. Raises NotFoundError."""
         settings = self._store.in_force.get(name)
         if settings is None:
-            raise NotFoundError("tag", name)
+            raise NotFoundError(N_("tag"), name)
         return settings
 
     async def put(self, settings: TagSettings, *, by: str, rebase: Rebase | None = None) -> TagSettings:
@@ -70,7 +71,7 @@ class TagControl:
         after = {other: settings for other, settings in self._store.in_force.items() if other != name}
         after |= {} if tag is None else {name: tag}
         pieces = [piece async for piece in self._store.tagged(name, after)]
-        for columns, _ in pieces:
+        for columns, _ignored in pieces:
             self._scheduler.admit_settings(columns)
             await asyncio.sleep(0)
         sends = read_by_polls(before) != read_by_polls(tag)

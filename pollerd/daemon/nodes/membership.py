@@ -22,6 +22,7 @@ from pollerd.storage.node_values import LockTable
 from pollerd.storage.nodes import ClusterStore
 from pollerd.storage.values import AllocationRow
 from pollerd.telemetry import ClusterInstruments
+from pollerd.texts import _
 
 LOOK_SECONDS = 1.0
 """Between two looks at the lock table; with each the server hears from this node."""
@@ -92,7 +93,7 @@ class Membership:
             if self._cluster.may_write():
                 self._health.works("session")
             else:
-                self._health.failed("session", "the session that holds this node's locks does not answer")
+                self._health.failed("session", _("the session that holds this node's locks does not answer"))
             await self._drop_lost()
             if self._cluster.silent_seconds > LOOK_SECONDS:  # loading a partition takes longer
                 with contextlib.suppress(DatabaseUnavailableError):  # the next turn tells of it
@@ -299,6 +300,10 @@ def _check(row: AllocationRow) -> None:
         whole = unsplit_among(names)
         if whole:
             raise ConfigError(
-                f"{option}: {', '.join(whole)} keeps one state over all sites, which nodes cannot divide; start pollerd"
-                f" without --node, or with another one, for example --{option} whittle"
+                _(
+                    "{option}: {whole} keeps one state over all sites, which nodes cannot divide; start pollerd "
+                    "without --node, or with another one, for example --{option} whittle",
+                    option=option,
+                    whole=", ".join(whole),
+                )
             )

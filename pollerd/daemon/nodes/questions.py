@@ -16,6 +16,7 @@ from pollerd.storage.node_questions import NodeQuestionStore
 from pollerd.storage.node_values import LivingNode
 from pollerd.storage.nodes import ClusterStore
 from pollerd.telemetry import ClusterInstruments
+from pollerd.texts import N_, _
 
 ANSWER_SECONDS = 4.0
 """How long an answer is waited for."""
@@ -99,12 +100,19 @@ class HolderClient:
     async def _holder(self, site_id: int) -> LivingNode:
         holder = await self._cluster.holder(site_id)
         if holder is None:
-            raise HolderUnavailableError(f"no node holds site {site_id} at present")
+            raise HolderUnavailableError(_("no node holds site {site_id} at present", site_id=site_id))
         if holder.id == self._cluster.node_id:
-            raise HolderUnavailableError(f"this node has just taken site {site_id} and does not poll it yet")
+            raise HolderUnavailableError(
+                _("this node has just taken site {site_id} and does not poll it yet", site_id=site_id)
+            )
         if holder.revision is None:
-            reason = f"node {holder.name}, which polls site {site_id}, is of an older version ({holder.version})"
-            raise HolderUnavailableError(f"{reason} and answers no other node: upgrade it")
+            reason = _(
+                "node {holder}, which polls site {site_id}, is of an older version ({version})",
+                holder=holder.name,
+                site_id=site_id,
+                version=holder.version,
+            )
+            raise HolderUnavailableError(_("{reason} and answers no other node: upgrade it", reason=reason))
         return holder
 
     async def _answer(self, node: LivingNode, question: NodeQuestion, kind: type[T]) -> T:
@@ -119,7 +127,11 @@ class HolderClient:
             del self._waiting[number]
         reply = await self._questions.take(number)
         if reply is None:
-            reason = f"node {node.name}, which polls the site, gave no answer within {ANSWER_SECONDS:g} s"
+            reason = _(
+                "node {node}, which polls the site, gave no answer within {answer_seconds:g} s",
+                node=node.name,
+                answer_seconds=ANSWER_SECONDS,
+            )
             raise HolderUnavailableError(reason)
         try:
             answer = msgspec.msgpack.decode(reply, type=NodeAnswer)
@@ -127,7 +139,9 @@ class HolderClient:
                 raise HolderUnavailableError(f"node {node.name}: {answer.reason}")
             return msgspec.msgpack.decode(answer.body, type=kind)
         except msgspec.DecodeError as error:
-            raise HolderUnavailableError(f"node {node.name} answers in another form, as another version may") from error
+            raise HolderUnavailableError(
+                _("node {node} answers in another form, as another version may", node=node.name)
+            ) from error
 
 
 class NodeAnswers:
@@ -136,7 +150,7 @@ class NodeAnswers:
     def __init__(self, *, cluster: ClusterStore, questions: NodeQuestionStore, views: SiteViews) -> None:
         self._cluster, self._questions, self._views = cluster, questions, views
 
-    async def asked(self, _: Collection[int] | None) -> None:
+    async def asked(self, _ignored: Collection[int] | None) -> None:
         """Answers what is asked of this node. Raises DatabaseUnavailableError."""
         asked = await self._questions.asked_of(self._cluster.node_id, _MAX_AT_ONCE)
         answers = [(number, encoded(await self._answer(question))) for number, question in asked]
@@ -147,13 +161,13 @@ class NodeAnswers:
         try:
             asked = _QUESTIONS.decode(question)
         except msgspec.DecodeError:
-            return NodeAnswer(reason="its version does not know this question")
+            return NodeAnswer(reason=_("its version does not know this question"))
         try:
             body = await self._body(asked)
         except NotFoundError:
-            return NodeAnswer(reason=f"it does not poll site {asked.site_id} at present")
+            return NodeAnswer(reason=_("it does not poll site {site_id} at present", site_id=asked.site_id))
         if len(body) > MAX_BYTES:
-            return NodeAnswer(reason=f"its answer has more than {MAX_BYTES} bytes")
+            return NodeAnswer(reason=_("its answer has more than {max_bytes} bytes", max_bytes=MAX_BYTES))
         return NodeAnswer(body)
 
     async def _body(self, asked: NodeQuestion) -> bytes:
@@ -162,5 +176,5 @@ class NodeAnswers:
             return encoded(await self._views.explain_here(asked.site_id))
         live = self._views.live([asked.site_id]).get(asked.site_id)
         if live is None:
-            raise NotFoundError("site", asked.site_id)
+            raise NotFoundError(N_("site"), asked.site_id)
         return encoded(live)

@@ -38,6 +38,7 @@ from pollerd.model import (
     SelectionState,
     StoredReading,
 )
+from pollerd.texts import _
 
 CHEAP_BYTES = 32 * 1024
 """Largest body that cheap selections read in the event loop."""
@@ -79,20 +80,20 @@ def detect_selections(
     raw = xxhash.xxh3_128_digest(outcome.body)
     settled = all(state.missing == "" and state.baseline.reader == READER for state in known.values())
     if whole and settled and raw == baseline.raw_fingerprint:
-        after, _ = last_modified.update_trust(baseline, outcome, changed=False, elapsed=elapsed)
+        after, _ignored = last_modified.update_trust(baseline, outcome, changed=False, elapsed=elapsed)
         return Detection(OutcomeKind.UNCHANGED, after, None if elapsed is None else _UNCHANGED)
     detected = list[tuple[SelectionDetection, Selected]]()
     for selection in selections:
         read = partial(selection.read, outcome.body, outcome.content_type, url, pdf_password)
         detected.append(_of_selection(selection, read, known.get(selection.name), outcome, elapsed))
-    parts = tuple(part for part, _ in detected)
+    parts = tuple(part for part, _ignored in detected)
     seen = replace(
         baseline,
         raw_fingerprint=raw,
         media=detected[0][1].media,
         fingerprint=OF_SELECTIONS,
         reader=READER,
-        ttl=next((selected.ttl for _, selected in detected if selected.ttl is not None), None),
+        ttl=next((selected.ttl for _ignored, selected in detected if selected.ttl is not None), None),
         items=b"",
     )
     return _whole(outcome, baseline, seen, parts, elapsed)
@@ -385,7 +386,7 @@ def _moved(difference: SelectionDifference) -> list[str]:
         before = difference.last.get(name, StoredReading())
         if now.problem:
             if not before.problem:
-                moved.append(f"{name}: not readable ({now.problem})")
+                moved.append(_("{name}: not readable ({problem})", name=name, problem=now.problem))
         elif now.text != before.text:
             moved.append(f"{name}: {replaced(_in_words(before), _in_words(now))}")
     return moved

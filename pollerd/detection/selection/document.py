@@ -10,6 +10,7 @@ from typing import Any
 
 from pollerd.errors import InvalidValueError
 from pollerd.masking import masked
+from pollerd.texts import _
 
 _DECIMAL = re.compile(r"[-+]?[0-9]{1,30}(?:\.[0-9]{1,30})?")
 _LARGEST = Decimal(10) ** 30
@@ -22,7 +23,7 @@ def shown(value: object) -> object:
         return masked(value)
     if isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**40):
         return value
-    return _KINDS.get(type(value), "a number with too many digits" if isinstance(value, int) else "another kind")
+    return _KINDS.get(type(value), _("a number with too many digits") if isinstance(value, int) else _("another kind"))
 
 
 def table(field: str, value: object, allowed: str) -> Mapping[str, object]:
@@ -30,10 +31,10 @@ def table(field: str, value: object, allowed: str) -> Mapping[str, object]:
     if not isinstance(value, dict):
         raise InvalidValueError(field, allowed, shown(value))
     if not value:
-        raise InvalidValueError(field, allowed, "an empty table")
+        raise InvalidValueError(field, allowed, _("an empty table"))
     for key in value:
         if not isinstance(key, str):
-            raise InvalidValueError(field, f"{allowed}; keys are texts", shown(key))
+            raise InvalidValueError(field, _("{allowed}; keys are texts", allowed=allowed), shown(key))
     return value
 
 
@@ -41,14 +42,16 @@ def known_keys(field: str, fields: Mapping[str, object], known: Collection[str],
     """Refuses a key that is not known; `allowed` describes the table."""
     for key in fields:
         if key not in known:
-            raise InvalidValueError(field, f"{allowed} (unknown: {masked(key[:60])})", shown(key[:60]))
+            raise InvalidValueError(
+                field, _("{allowed} (unknown: {key})", allowed=allowed, key=masked(key[:60])), shown(key[:60])
+            )
 
 
 def list_of(field: str, value: object, most: int, things: str) -> list[object]:
     """Returns a list of 1 to `most` things."""
     if not isinstance(value, list) or not 1 <= len(value) <= most:
-        wrong = f"a list of {len(value)}" if isinstance(value, list) else shown(value)
-        raise InvalidValueError(field, f"a list of 1 to {most} {things}", wrong)
+        wrong = _("a list of {count}", count=len(value)) if isinstance(value, list) else shown(value)
+        raise InvalidValueError(field, _("a list of 1 to {most} {things}", most=most, things=things), wrong)
     return value
 
 
@@ -62,14 +65,14 @@ def one_of(field: str, value: object, allowed: Collection[str]) -> str:
 def whole_number(field: str, value: object, low: int, high: int) -> int:
     """Returns a whole number from `low` to `high`."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise InvalidValueError(field, f"a whole number from {low:,} to {high:,}", shown(value))
+        raise InvalidValueError(field, _("a whole number from {low:,} to {high:,}", low=low, high=high), shown(value))
     return value
 
 
 def share(field: str, value: object) -> float:
     """Returns a share, 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidValueError(field, "a number from 0 to 1", shown(value))
+        raise InvalidValueError(field, _("a number from 0 to 1"), shown(value))
     return float(value)
 
 
@@ -86,7 +89,7 @@ def exact_number(field: str, value: object) -> Decimal:
         number = Decimal(value) if abs(value) < _LARGEST else None
     if number is None or number.copy_abs() >= _LARGEST or (number and number.adjusted() < -30):
         raise InvalidValueError(
-            field, "a finite number with at most 30 digits before and after the point", shown(value)
+            field, _("a finite number with at most 30 digits before and after the point"), shown(value)
         )
     return number
 
@@ -94,10 +97,10 @@ def exact_number(field: str, value: object) -> Decimal:
 def known_table(field: str, value: object, known: Collection[str]) -> Mapping[str, Any]:
     """Returns a table, perhaps empty, that has only known keys; another one is refused by its own field."""
     if not isinstance(value, Mapping):
-        raise InvalidValueError(field, f"a table with {', '.join(known)}", shown(value))
+        raise InvalidValueError(field, _("a table with {known}", known=", ".join(known)), shown(value))
     for key in value:
         if key not in known:
-            raise InvalidValueError(f"{field}.{key}", f"among {', '.join(known)}", shown(key))
+            raise InvalidValueError(f"{field}.{key}", _("among {known}", known=", ".join(known)), shown(key))
     return value
 
 
@@ -109,12 +112,12 @@ def one_or_more(field: str, value: object, most: int) -> Sequence[Any]:
 def text(field: str, value: object, longest: int = 1_000) -> str:
     """Returns a text that is not empty."""
     if not isinstance(value, str) or not 0 < len(value) <= longest:
-        raise InvalidValueError(field, f"a text of 1 to {longest:,} characters", shown(value))
+        raise InvalidValueError(field, _("a text of 1 to {longest:,} characters", longest=longest), shown(value))
     return value
 
 
 def flag(field: str, value: object) -> bool:
     """Returns a truth value."""
     if not isinstance(value, bool):
-        raise InvalidValueError(field, "true or false", shown(value))
+        raise InvalidValueError(field, _("true or false"), shown(value))
     return value

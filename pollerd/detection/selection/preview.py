@@ -18,6 +18,7 @@ from pollerd.detection.selection.selection import Selection, ValueSource, compil
 from pollerd.detection.selection.values.form import ValueFormat
 from pollerd.detection.selection.values.read import read_value
 from pollerd.model import ChangeJudgement, CurrentValue, EarlierJudgement, Media, SelectionPreview, StoredReading
+from pollerd.texts import _
 
 SHOWN_BYTES = 100_000
 """Most bytes of text, and of removed lines, that are shown."""
@@ -325,11 +326,11 @@ def _verdicts(
         same = before == after and all(last.get(key, reading).text == reading.text for key, reading in readings.items())
         unread = any(key not in readings or readings[key].problem for key in needed)
         sent: bool | None = judged.matters
-        why = judged.why or judged.summary if judged.counts else "too small a difference"
+        why = judged.why or judged.summary if judged.counts else _("too small a difference")
         if same:
-            sent, why = False, "not in the part that counts"
+            sent, why = False, _("not in the part that counts")
         elif unread:
-            sent, why = None, "its value is not in the stored text"
+            sent, why = None, _("its value is not in the stored text")
         verdicts.append(Verdict(version.change_id, version.detected_at, sent, why))
         if sent:
             announced, announced_content = readings, after

@@ -39,6 +39,7 @@ from pollerd.detection.selection.values.form import Reading, ValueFormat
 from pollerd.detection.selection.values.read import read_value
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.model import DEFAULT_SELECTION, FIRST_READER, READER, Media
+from pollerd.texts import N_, _
 
 # Sources of values: an element, an attribute, a JSON field, or text of the selected content.
 
@@ -74,14 +75,16 @@ def compile_values(field: str, value: object) -> tuple[ValueSource, ...]:
     `{"re": ..., "with": ...}` (of the selected text), or left out: the selected text.
     """
     if not isinstance(value, Mapping) or len(value) > VALUES_MAX:
-        raise InvalidValueError(field, f"a table of at most {VALUES_MAX} values by name", type(value).__name__)
+        raise InvalidValueError(
+            field, _("a table of at most {values_max} values by name", values_max=VALUES_MAX), type(value).__name__
+        )
     return tuple(_value(f"{field}.{name}", name, definition) for name, definition in value.items())
 
 
 def _value(field: str, name: object, raw: object) -> ValueSource:
     text(field, name, _NAME_MAX)
     if not isinstance(raw, Mapping):
-        raise InvalidValueError(field, "a table with kind and from", type(raw).__name__)
+        raise InvalidValueError(field, _("a table with kind and from"), type(raw).__name__)
     form = compile_value_format(field, {key: value for key, value in raw.items() if key != "from"})
     if raw.get("from") is None:
         return ValueSource(str(name), form)
@@ -96,7 +99,7 @@ def _value(field: str, name: object, raw: object) -> ValueSource:
     place = {key: value for key, value in fields.items() if key != "attribute"}
     expression = compile_expression(at, place, ("css", "xpath", "jsonpath"))
     if attribute is not None and kind_of(expression) == "jsonpath":
-        raise refusal(f"{at}.attribute", "a JSONPath has no attribute")
+        raise refusal(f"{at}.attribute", _("a JSONPath has no attribute"))
     return ValueSource(
         str(name), form, expression, None if attribute is None else text(f"{at}.attribute", attribute, 100)
     )
@@ -156,7 +159,7 @@ class Selection:
             content = text.encode("utf-8", "replace")
         missing = selected.missing
         if not content and not missing and body and not self.plan.optional and (self.plan.keeps or self.plan.narrowing):
-            missing = "nothing is left of the page"
+            missing = _("nothing is left of the page")
         texts = content.decode("utf-8", "replace") if any(value.expression is None for value in self.values) else ""
         of_text = {v.name: _of_text(v, texts, selected.language, reader) for v in self.values if v.expression is None}
         readings = {**selected.readings, **of_text}
@@ -281,8 +284,10 @@ class _Reader:
 
     def _unfit(self, media: Media) -> Selected:
         field = self._plan.keeps[0].field if self._plan.keeps else "steps"
-        advice = f"; {_IN_FEEDS}" if media is Media.FEED else ""
-        return _nothing(f"{field} does not fit the page, which is {media.value}{advice}")
+        advice = f"; {_(_IN_FEEDS)}" if media is Media.FEED else ""
+        return _nothing(
+            _("{field} does not fit the page, which is {media}{advice}", field=field, media=media.value, advice=advice)
+        )
 
     def _html(self, text: bytes) -> Selected:
         plan = self._plan
@@ -323,13 +328,13 @@ class _Reader:
         plain = normalise(text, "application/json", self._reader)
         lines = self._reader != FIRST_READER and parsed(text) is not None
         if plain.media is not Media.JSON and not lines:
-            return _nothing("the page is no JSON")
+            return _nothing(_("the page is no JSON"))
         readings = {
             value.name: read_value(self._in_json(text, value, value.expression), value.form, machine=True)
             for value in self._values
             if isinstance(value.expression, JsonPath)
         }
-        readings |= self._unread("JSON has no elements", readings)
+        readings |= self._unread(_("JSON has no elements"), readings)
         if not self._plan.keeps:
             return Selected(plain.media, plain.content, readings=readings)
         content, missing = kept_of_json(text, self._plan.keeps)
@@ -339,7 +344,7 @@ class _Reader:
         try:
             document = XmlDocument(text, by_local_names=self._reader != FIRST_READER)
         except ValueError as error:
-            return _nothing(f"the page is no XML: {error}")
+            return _nothing(_("the page is no XML: {error}", error=error))
         readings = self._xml_values(document)
         document.remove(self._plan.removals)
         content, missing = document.kept(self._plan.keeps) if self._plan.keeps else (document.whole(), "")
@@ -353,12 +358,12 @@ class _Reader:
             for value in self._values
             if isinstance(value.expression, XPathExpression)
         }
-        return readings | self._unread("XML is read by xpath", readings)
+        return readings | self._unread(_("XML is read by xpath"), readings)
 
     def _feed(self, text: bytes, items: FeedItems) -> Selected:
         document = read_feed(text, self._reader)
         if document is None:
-            return _nothing("the page is no feed")
+            return _nothing(_("the page is no feed"))
         kept, about = items.kept(document.entries), document.about if self._plan.feed_items is None else ("", "")
         content = items.lines(kept) if items.fields else feed.content(kept, about, self._reader)
         return Selected(Media.FEED, content, kept, feed_ttl(text), self._feed_values(text))
@@ -367,14 +372,14 @@ class _Reader:
         if any(isinstance(value.expression, XPathExpression) for value in self._values):
             with suppress(ValueError):
                 return self._xml_values(XmlDocument(text))
-        return self._unread(_IN_FEEDS, {})
+        return self._unread(_(_IN_FEEDS), {})
 
     def _pdf(self) -> Selected:
         if self._plan.keeps or self._plan.removals:
-            return _nothing("the page is a PDF document, which has no elements")
+            return _nothing(_("the page is a PDF document, which has no elements"))
         try:
             text = pdf_text(self._body, self._pdf_password)
-            return Selected(Media.TEXT, text, readings=self._unread("a PDF has no elements", {}))
+            return Selected(Media.TEXT, text, readings=self._unread(_("a PDF has no elements"), {}))
         except ValueError as error:
             return _nothing(str(error))
 
@@ -382,7 +387,7 @@ class _Reader:
         return {value.name: Reading(problem=why) for value in self._values if value.name not in known}
 
 
-_IN_FEEDS = 'in a feed, CSS selects nothing: use the step items, or xpath as in "//item/title" or "//entry/title"'
+_IN_FEEDS = N_('in a feed, CSS selects nothing: use the step items, or xpath as in "//item/title" or "//entry/title"')
 
 
 def _nothing(why: str) -> Selected:
@@ -390,7 +395,7 @@ def _nothing(why: str) -> Selected:
 
 
 def _unmatched(field: str) -> str:
-    return f"{field} matches nothing" if field else ""
+    return _("{field} matches nothing", field=field) if field else ""
 
 
 def _lines(text: bytes) -> bytes:
@@ -434,7 +439,7 @@ def canonical(value: object) -> str:
     if value is None or value == {}:
         return ""
     if not isinstance(value, Mapping):
-        raise InvalidValueError("selections", "a table of selections by name", type(value).__name__)
+        raise InvalidValueError("selections", _("a table of selections by name"), type(value).__name__)
     written = _written(value)
     compiled(written)
     return written
@@ -452,15 +457,21 @@ def compiled(settings: str) -> Selections:
 def _written(fields: Mapping[object, object]) -> str:
     for name in fields:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise InvalidValueError("selections", "names of 1 to 64 characters without comma and semicolon", str(name))
+            raise InvalidValueError(
+                "selections", _("names of 1 to 64 characters without comma and semicolon"), str(name)
+            )
     if len(fields) > SELECTIONS_MAX:
-        raise InvalidValueError("selections", f"at most {SELECTIONS_MAX} selections", f"{len(fields)}")
+        raise InvalidValueError(
+            "selections", _("at most {selections_max} selections", selections_max=SELECTIONS_MAX), f"{len(fields)}"
+        )
     try:
         written = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidValueError("selections", f"values as in JSON ({error})", "others") from error
+        raise InvalidValueError("selections", _("values as in JSON ({error})", error=error), "others") from error
     if len(written) > BYTES_MAX:
-        raise InvalidValueError("selections", f"at most {BYTES_MAX:,} bytes as JSON", f"{len(written):,} bytes")
+        raise InvalidValueError(
+            "selections", _("at most {bytes_max:,} bytes as JSON", bytes_max=BYTES_MAX), f"{len(written):,} bytes"
+        )
     return written
 
 

@@ -76,24 +76,26 @@ def drive_sources(
     limit: PollConstraint,
     epochs: int,
     gains: NDArray[np.float64] | None = None,
-    sees: Literal["states", "means"] = "states",
+    sees: Literal["states", "means"] | NDArray[np.bool_] = "states",
 ) -> Trace:
     """Simulates `epochs` epochs from X(0) = one epoch's gain.
 
     gains float64[epochs + 1, runs, n], U of each epoch, the first of them X(0); None: one run of the mean dynamics.
     sees: "states" shows the policy the interest at every site, polled or not: [E]'s own setting, and with drawn gains
     more than any poller can know. "means" shows the mean given the polls, which is all that polls show if the sources
-    are known, and all that [D] assumes. Under the mean dynamics both are equal.
+    are known, and all that [D] assumes. Under the mean dynamics both are equal. bool[n] shows the states of the sites
+    that are observed, and the means of the others: [E] 7's mixed sources.
     """
     n = len(sources)
     drawn = np.broadcast_to(sources.gain, (epochs + 1, 1, n)) if gains is None else gains
+    observed = np.full(n, sees == "states") if isinstance(sees, str) else sees
     runs = drawn.shape[1]
     waiting, polled = np.empty((epochs, runs, n)), np.empty((epochs, runs, n), np.bool_)
     price, saves = (sources.cost, 1.0) if limit.of == "cost" else (np.ones(n), 0.0)
     state, mean = drawn[0], np.broadcast_to(sources.gain, (runs, n))
     age, budget_left = np.ones((runs, n), np.int64), np.zeros(runs)
     for epoch in range(epochs):
-        rank = np.broadcast_to(ranking(state if sees == "states" else mean, age), (runs, n))
+        rank = np.broadcast_to(ranking(np.where(observed, state, mean), age), (runs, n))
         chosen, budget_left = _bought(rank, price, saves * budget_left + limit.most)
         waiting[epoch], polled[epoch] = state, chosen
         state = sources.next_states(state, chosen, drawn[epoch + 1])

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from pollerd.errors import ConfigError, TransientError
 from pollerd.moving.changedetection.instance import Instance, Item, Watch, table
+from pollerd.texts import _
 
 MAX_WATCHES = 100_000
 MAX_FAILURES = 20
@@ -32,7 +33,13 @@ def read_api(source: Answers, progress: Callable[[int, int], None] = lambda done
     """
     listed = _table(source, "/watch")
     if len(listed) > MAX_WATCHES:
-        raise ConfigError(f"at most {MAX_WATCHES} watches can be moved at once; given: {len(listed)}")
+        raise ConfigError(
+            _(
+                "at most {max_watches} watches can be moved at once; given: {count}",
+                max_watches=MAX_WATCHES,
+                count=len(listed),
+            )
+        )
     watches, unread, failures = list[Watch](), list[tuple[str, str]](), 0
     groups = _groups(source, unread)
     for number, uuid in enumerate(listed, 1):
@@ -44,9 +51,11 @@ def read_api(source: Answers, progress: Callable[[int, int], None] = lambda done
             watches.append(Watch(uuid, item))
             failures = 0
         if failures >= MAX_FAILURES:
-            raise TransientError(f"{failures} watches in a row could not be read; the last: {item}")
+            raise TransientError(
+                _("{failures} watches in a row could not be read; the last: {item}", failures=failures, item=item)
+            )
         progress(number, len(listed))
-    unread.append(("proxies and headers.txt", "the API does not show them"))
+    unread.append((_("proxies and headers.txt"), _("the API does not show them")))
     return Instance(watches, groups, None, unread)
 
 
@@ -56,7 +65,7 @@ def _groups(source: Answers, unread: list[tuple[str, str]]) -> dict[str, Item]:
     for uuid, told in _table(source, "/tags").items():
         group = _item(source, "tag", uuid)
         if isinstance(group, str):
-            unread.append((f"group {uuid[:40]}: all but its title", group))
+            unread.append((_("group {uuid}: all but its title", uuid=uuid[:40]), group))
             group = {}
         groups[uuid] = {**table(told), **group}
     return groups
@@ -65,7 +74,7 @@ def _groups(source: Answers, unread: list[tuple[str, str]]) -> dict[str, Item]:
 def _item(source: Answers, kind: str, uuid: str) -> Item | str:
     """Returns the fields of a watch or a group, or why they cannot be read."""
     if not _UUID.fullmatch(uuid):
-        return "its id is none"
+        return _("its id is none")
     try:
         return _table(source, f"/{kind}/{uuid}")
     except TransientError as error:
@@ -75,19 +84,23 @@ def _item(source: Answers, kind: str, uuid: str) -> Item | str:
 def _table(source: Answers, path: str) -> Item:
     status, body = source.get(path)
     if status == _FORBIDDEN:
-        raise ConfigError("the source refuses the key (403): it is in its settings under API")
+        raise ConfigError(_("the source refuses the key (403): it is in its settings under API"))
     if status == _GONE and path.startswith(("/watch/", "/tag/")):
-        raise TransientError("it was removed in the meantime (404)")
+        raise TransientError(_("it was removed in the meantime (404)"))
     if status >= 500:
-        raise TransientError(f"the source fails with {status}")
+        raise TransientError(_("the source fails with {status}", status=status))
     if status != 200:
-        raise ConfigError(f"what answers is no changedetection.io, or an old one: {status} for {path}")
+        raise ConfigError(
+            _("what answers is no changedetection.io, or an old one: {status} for {path}", status=status, path=path)
+        )
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"what answers is no changedetection.io: no JSON for {path}") from error
+        raise ConfigError(_("what answers is no changedetection.io: no JSON for {path}", path=path)) from error
     if isinstance(document, dict):
         return table(document)
     if document == []:  # an empty table of the program may come as a list
         return {}
-    raise ConfigError(f"what answers is no changedetection.io: a {type(document).__name__} for {path}")
+    raise ConfigError(
+        _("what answers is no changedetection.io: a {name} for {path}", name=type(document).__name__, path=path)
+    )

@@ -10,6 +10,7 @@ import zlib
 
 from pollerd.errors import ConfigError
 from pollerd.moving.changedetection.instance import Instance, Item, Watch, table
+from pollerd.texts import N_, _
 
 MAX_ZIP_BYTES = 1024 * 1024 * 1024
 """Size of a backup: most of it is history, which is not read."""
@@ -30,8 +31,8 @@ _OLD = "url-watches.json"
 _KNOWN = frozenset({"watching", "settings", "note", "app_guid", "version_tag", "build_sha"})
 _RESTOCK = "processor_config_restock_diff"
 _NOT_IN_IT = (
-    ("proxies.json", "is not part of a backup: watches that name its proxies get none"),
-    ("headers.txt of all watches, and of groups", "is not part of a backup"),
+    ("proxies.json", N_("is not part of a backup: watches that name its proxies get none")),
+    (N_("headers.txt of all watches, and of groups"), N_("is not part of a backup")),
 )
 
 
@@ -45,16 +46,22 @@ def read_backup(data: bytes) -> Instance:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 return _of_archive(archive)
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, EOFError) as error:
-            raise ConfigError(f"the backup cannot be read: {str(error)[:100]}") from error
+            raise ConfigError(_("the backup cannot be read: {error}", error=str(error)[:100])) from error
     if data.lstrip()[:1] == b"{":
         return _of_old(_json(data, _OLD), [])
-    raise ConfigError("neither a backup of changedetection.io (zip) nor its url-watches.json")
+    raise ConfigError(_("neither a backup of changedetection.io (zip) nor its url-watches.json"))
 
 
 def _of_archive(archive: zipfile.ZipFile) -> Instance:
     entries = archive.infolist()
     if len(entries) > MAX_ENTRIES:
-        raise ConfigError(f"a backup may hold at most {MAX_ENTRIES} files; given: {len(entries)}")
+        raise ConfigError(
+            _(
+                "a backup may hold at most {max_entries} files; given: {count}",
+                max_entries=MAX_ENTRIES,
+                count=len(entries),
+            )
+        )
     reader = _Reader(archive)
     settings: Item | None = None
     parts: dict[str, dict[str, bytes]] = {}
@@ -68,7 +75,9 @@ def _of_archive(archive: zipfile.ZipFile) -> Instance:
     if settings is None and old is not None:
         return _of_old(_json(reader.read(old), _OLD), list(_NOT_IN_IT))
     if settings is None:
-        raise ConfigError(f"no backup of changedetection.io: it holds neither {_SETTINGS} nor {_OLD}")
+        raise ConfigError(
+            _("no backup of changedetection.io: it holds neither {settings} nor {old}", settings=_SETTINGS, old=_OLD)
+        )
     return _of_parts(settings, parts)
 
 
@@ -83,12 +92,24 @@ class _Reader:
         with self._archive.open(entry) as file:
             data = file.read(MAX_JSON_BYTES + 1)
         if len(data) > MAX_JSON_BYTES:
-            raise ConfigError(f"a file of the backup has more than {MAX_JSON_BYTES // 1024**2} MiB unpacked")
+            raise ConfigError(
+                _(
+                    "a file of the backup has more than {max_json_bytes} MiB unpacked",
+                    max_json_bytes=MAX_JSON_BYTES // 1024**2,
+                )
+            )
         if len(data) > _SMALL and len(data) > MAX_RATIO * max(entry.compress_size, 1):
-            raise ConfigError(f"a file of the backup is more than {MAX_RATIO} times as large unpacked")
+            raise ConfigError(
+                _("a file of the backup is more than {max_ratio} times as large unpacked", max_ratio=MAX_RATIO)
+            )
         self._left -= len(data)
         if self._left < 0:
-            raise ConfigError(f"the files of the backup have more than {MAX_READ_BYTES // 1024**2} MiB unpacked")
+            raise ConfigError(
+                _(
+                    "the files of the backup have more than {max_read_bytes} MiB unpacked",
+                    max_read_bytes=MAX_READ_BYTES // 1024**2,
+                )
+            )
         return data
 
 
@@ -126,12 +147,14 @@ def _of_old(document: Item, unread: list[tuple[str, str]]) -> Instance:
     """Reads the older form: all watches and settings in one file."""
     watching, settings = document.get("watching"), table(document.get("settings"))
     if not isinstance(watching, dict):
-        raise ConfigError(f"no {_OLD}: it has no table of watches (watching)")
+        raise ConfigError(_("no {old}: it has no table of watches (watching)", old=_OLD))
     _check_number(len(watching))
     application = table(settings.get("application"))
     groups = {uuid: table(tag) for uuid, tag in table(application.pop("tags", None)).items()}
     watches = [Watch(str(uuid), _renewed(table(watch))) for uuid, watch in watching.items()]
-    unread += [(key[:100], "pollerd does not know this part of the file") for key in sorted(document.keys() - _KNOWN)]
+    unread += [
+        (key[:100], _("pollerd does not know this part of the file")) for key in sorted(document.keys() - _KNOWN)
+    ]
     return Instance(watches, groups, {**settings, "application": application}, unread)
 
 
@@ -158,7 +181,13 @@ def _list(value: object) -> list[object]:
 
 def _check_number(number: int) -> None:
     if number > MAX_WATCHES:
-        raise ConfigError(f"at most {MAX_WATCHES} watches can be moved at once; given: {number}")
+        raise ConfigError(
+            _(
+                "at most {max_watches} watches can be moved at once; given: {number}",
+                max_watches=MAX_WATCHES,
+                number=number,
+            )
+        )
 
 
 def _headers(data: bytes) -> dict[str, str]:
@@ -171,12 +200,14 @@ def _headers(data: bytes) -> dict[str, str]:
 def _json(data: bytes, name: str) -> Item:
     """Returns the table in a JSON file. Raises `ConfigError`, which shows nothing of it."""
     if len(data) > MAX_JSON_BYTES:
-        raise ConfigError(f"{name} has more than {MAX_JSON_BYTES // 1024**2} MiB")
+        raise ConfigError(
+            _("{name} has more than {max_json_bytes} MiB", name=name, max_json_bytes=MAX_JSON_BYTES // 1024**2)
+        )
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
         where = f"line {error.lineno}: " if isinstance(error, json.JSONDecodeError) else ""
-        raise ConfigError(f"{name}: {where}no JSON") from error
+        raise ConfigError(_("{name}: {where}no JSON", name=name, where=where)) from error
     if not isinstance(document, dict):
-        raise ConfigError(f"{name} must be a table; given: a {type(document).__name__}")
+        raise ConfigError(_("{name} must be a table; given: a {name_2}", name=name, name_2=type(document).__name__))
     return document

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pollerd.moving.changedetection.instance import Item, table
 from pollerd.moving.changedetection.settings import Settings
 from pollerd.moving.draft import Draft
+from pollerd.texts import _
 
 Made = tuple[Item | None, str]
 _PLAIN = frozenset({"system", "html_requests", ""})
@@ -20,11 +21,13 @@ def apply(draft: Draft, fields: Item, settings: Settings) -> None:
     if rendered:
         draft.fields["render"] = "browser"
     if backend.startswith("extra_browser_"):
-        draft.report.approximated("fetch_backend", "in the one browser that --browser names")
+        draft.report.approximated("fetch_backend", _("in the one browser that --browser names"))
     elif rendered:
         draft.report.carried("fetch_backend")
     elif backend == "system" and not settings.known:
-        draft.report.approximated("fetch_backend", "the settings' default is not readable: fetched without a browser")
+        draft.report.approximated(
+            "fetch_backend", _("the settings' default is not readable: fetched without a browser")
+        )
     else:
         draft.report.nothing_said("fetch_backend")
     _apply_delay(draft, fields.pop("webdriver_delay", None), browser, rendered=rendered)
@@ -33,7 +36,7 @@ def apply(draft: Draft, fields: Item, settings: Settings) -> None:
         draft.fields["browser"] = browser
     script = fields.pop("webdriver_js_execute_code", None)
     if script:
-        draft.report.not_carried("webdriver_js_execute_code", "its scripts are not carried over")
+        draft.report.not_carried("webdriver_js_execute_code", _("its scripts are not carried over"))
     else:
         draft.report.nothing_said("webdriver_js_execute_code")
 
@@ -45,14 +48,14 @@ def _apply_delay(draft: Draft, value: object, browser: Item, *, rendered: bool) 
         browser["wait_seconds"] = value
         draft.report.carried("webdriver_delay")
     else:
-        draft.report.nothing_said("webdriver_delay", "it only counts in a browser")
+        draft.report.nothing_said("webdriver_delay", _("it only counts in a browser"))
 
 
 def _apply_steps(draft: Draft, value: object, browser: Item, *, rendered: bool) -> None:
     steps = [table(entry) for entry in value] if isinstance(value, list) else []
     steps = [entry for entry in steps if entry.get("operation") not in (None, "", "Choose one")]
     if not steps or not rendered:
-        draft.report.nothing_said("browser_steps", "they only count in a browser" if steps else "")
+        draft.report.nothing_said("browser_steps", _("they only count in a browser") if steps else "")
         return
     made = list[Item]()
     for number, entry in enumerate(steps):
@@ -72,9 +75,9 @@ def _step(operation: str, selector: str, value: str) -> Made:
     """Returns the step (empty: none is needed) and how it differs; None with the reason where none fits."""
     make = _STEPS.get(operation)
     if make is None:
-        return None, "has no counterpart"
+        return None, _("has no counterpart")
     if selector.lstrip().startswith(("/", "xpath=")):
-        return None, "elements are named by CSS here, not by XPath"
+        return None, _("elements are named by CSS here, not by XPath")
     return make(selector, value)
 
 
@@ -96,7 +99,7 @@ def _click_text_if(selector: str, value: str) -> Made:
 
 def _wait(selector: str, value: str) -> Made:
     seconds = value.strip()
-    return ({"wait": float(seconds)}, "") if seconds.isdecimal() and len(seconds) < 5 else (None, "says no seconds")
+    return ({"wait": float(seconds)}, "") if seconds.isdecimal() and len(seconds) < 5 else (None, _("says no seconds"))
 
 
 def _scroll(selector: str, value: str) -> Made:

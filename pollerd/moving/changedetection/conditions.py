@@ -9,6 +9,7 @@ from pollerd.moving.changedetection.instance import Item, table
 from pollerd.moving.changedetection.steps import patterns_of
 from pollerd.moving.draft import Condition, Draft
 from pollerd.moving.patterns import escaped, lacking
+from pollerd.texts import _
 
 _ANNOUNCED = {"against": "announced"}
 """A blocked check does not move what the next one is compared with: told changes do."""
@@ -24,7 +25,7 @@ def apply(draft: Draft, fields: Item, groups: WatchGroups) -> None:
             draft.conditions.append({leaf: patterns, **_ANNOUNCED})
             draft.report.carried(key)
         elif values:
-            draft.report.not_carried(key, "none of its patterns can be used: the condition is gone")
+            draft.report.not_carried(key, _("none of its patterns can be used: the condition is gone"))
         else:
             draft.report.nothing_said(key)
     _apply_unique(draft, fields)
@@ -35,7 +36,7 @@ def apply(draft: Draft, fields: Item, groups: WatchGroups) -> None:
 def _apply_unique(draft: Draft, fields: Item) -> None:
     if fields.pop("check_unique_lines", False):
         draft.conditions.append({"new_in": "all"})
-        draft.report.approximated("check_unique_lines", "held against all stored versions, in their letter case")
+        draft.report.approximated("check_unique_lines", _("held against all stored versions, in their letter case"))
     else:
         draft.report.nothing_said("check_unique_lines")
 
@@ -54,9 +55,9 @@ def _apply_kinds(draft: Draft, fields: Item) -> None:
         if enabled:
             draft.report.nothing_said(key)
         elif added != removed:
-            draft.report.approximated(key, "the whole text is kept; a message is sent if such lines are in it")
+            draft.report.approximated(key, _("the whole text is kept; a message is sent if such lines are in it"))
         else:
-            draft.report.not_carried(key, "only added or only removed lines can be singled out")
+            draft.report.not_carried(key, _("only added or only removed lines can be singled out"))
 
 
 def _apply_rows(draft: Draft, fields: Item) -> None:
@@ -65,11 +66,11 @@ def _apply_rows(draft: Draft, fields: Item) -> None:
     for number, row in enumerate(rows if isinstance(rows, list) else []):
         place = f"conditions[{number}]"
         if number >= _MAX_ROWS:
-            draft.report.not_carried(place, f"at most {_MAX_ROWS} are carried over")
+            draft.report.not_carried(place, _("at most {max_rows} are carried over", max_rows=_MAX_ROWS))
             continue
         field, operator, value = (str(table(row).get(name) or "") for name in ("field", "operator", "value"))
         if not (field and operator and value):
-            draft.report.nothing_said(place, "a row with an empty part says nothing there either")
+            draft.report.nothing_said(place, _("a row with an empty part says nothing there either"))
             continue
         leaf = _leaf(draft, place, field, operator, value)
         if leaf is not None:
@@ -88,13 +89,13 @@ def _say(draft: Draft, rows: object, conditions: list[Condition]) -> None:
     elif conditions:
         draft.report.carried("conditions")
     else:
-        draft.report.not_carried("conditions", "none of its rows can be used")
+        draft.report.not_carried("conditions", _("none of its rows can be used"))
 
 
 def _leaf(draft: Draft, place: str, field: str, operator: str, value: str) -> Condition | None:
     make = _FIELDS.get(field)
     if make is None:
-        draft.report.not_carried(place, f'"{field[:40]}" is no field that is known here')
+        draft.report.not_carried(place, _('"{field}" is no field that is known here', field=field[:40]))
         return None
     leaf, how = make(draft, operator, value)
     if leaf is None:
@@ -114,10 +115,10 @@ def _number(draft: Draft, operator: str, value: str) -> Leaf:
     """The first number of the whole text."""
     number = _float(value)
     if number is None:
-        return None, "its value is no number"
+        return None, _("its value is no number")
     name = {">": "above", ">=": "above", "<": "below", "<=": "below", "==": "equals", "!=": "equals"}.get(operator)
     if name is None:
-        return None, f"the operator {operator[:20]} does not go with a number"
+        return None, _("the operator {operator} does not go with a number", operator=operator[:20])
     draft.values.setdefault(_NUMBER, {"kind": "number", "from": {"re": r"[-+]?\d[\d.,]*"}, "which": "first"})
     leaf: Condition = {"value": _NUMBER, name: number, **_ANNOUNCED}
     if operator in (">=", "<="):
@@ -125,7 +126,7 @@ def _number(draft: Draft, operator: str, value: str) -> Leaf:
         leaf = {"any": [leaf, equal]}
     elif operator == "!=":
         leaf = {"not": leaf}
-    return leaf, "the first number of the text, as pollerd reads numbers"
+    return leaf, _("the first number of the text, as pollerd reads numbers")
 
 
 def _text(draft: Draft, operator: str, value: str) -> Leaf:
@@ -143,7 +144,7 @@ def _text(draft: Draft, operator: str, value: str) -> Leaf:
         "!=": rf"\A\s*{literal}\s*\Z",
     }.get(operator)
     if pattern is None:
-        return None, f"the operator {operator[:20]} has no counterpart for texts"
+        return None, _("the operator {operator} has no counterpart for texts", operator=operator[:20])
     wrong = lacking(pattern)
     if wrong is not None:
         return None, wrong
@@ -152,31 +153,33 @@ def _text(draft: Draft, operator: str, value: str) -> Leaf:
 
 def _length(operator: str, value: str) -> Leaf:
     if not value.strip().isdecimal() or len(value) > 8:
-        return None, "its value is no whole number"
+        return None, _("its value is no whole number")
     side = "min" if operator == "length_min" else "max"
     return {"length": {side: int(value)}, **_ANNOUNCED}, ""
 
 
 def _words(draft: Draft, operator: str, value: str) -> Leaf:
-    return None, "words are not counted; length counts characters"
+    return None, _("words are not counted; length counts characters")
 
 
 def _distance(draft: Draft, operator: str, value: str) -> Leaf:
     """A ratio r of likeness is about a share 1 - r of change."""
     number = _float(value)
     if number is None or operator not in ("<", "<=") or not 0 <= number < 1:
-        return None, "only a ratio that must be below some number from 0 to 1 can be said as a least share of change"
+        return None, _("only a ratio that must be below some number from 0 to 1 can be said as a least share of change")
     return {
         "size": {"share": round(1 - number, 6)},
         **_ANNOUNCED,
-    }, "the share of the text that changed, about 1 - ratio"
+    }, _("the share of the text that changed, about 1 - ratio")
 
 
 def _edits(draft: Draft, operator: str, value: str) -> Leaf:
     number = _float(value)
     if number is None or operator not in (">", ">=") or not 0 <= number < 1e8:
-        return None, "only a distance that must be above some number can be said as a least size of change"
-    return {"size": {"chars": int(number) + (operator == ">")}, **_ANNOUNCED}, "the number of characters that changed"
+        return None, _("only a distance that must be above some number can be said as a least size of change")
+    return {"size": {"chars": int(number) + (operator == ">")}, **_ANNOUNCED}, _(
+        "the number of characters that changed"
+    )
 
 
 def _float(value: str) -> float | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pollerd.texts import N_
+
 DISPLAY = frozenset(
     {
         *(
@@ -51,7 +53,7 @@ DEFAULTS: Mapping[str, object] = {
     **dict.fromkeys(("follow_price_changes", "in_stock_only", "time_between_check_use_default"), True),
     "notification_screenshot": False,
 }
-_CHANNELS = "channels and their texts are not carried over: set up a channel and a rule"
+_CHANNELS = N_("channels and their texts are not carried over: set up a channel and a rule")
 LOST: Mapping[str, str] = {
     **dict.fromkeys(
         (
@@ -60,11 +62,11 @@ LOST: Mapping[str, str] = {
         ),
         _CHANNELS,
     ),
-    "filter_failure_notification_send": "set a rule on selections that match nothing",
-    "ignore_status_codes": "an error is a separate outcome here, never a content",
+    "filter_failure_notification_send": N_("set a rule on selections that match nothing"),
+    "ignore_status_codes": N_("an error is a separate outcome here, never a content"),
     **dict.fromkeys(
         ("llm_intent", "llm_change_summary", "llm_change_summary_mode", "llm_backend_profile"),
-        "no language model is asked",
+        N_("no language model is asked"),
     ),
 }
 

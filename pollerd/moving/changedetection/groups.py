@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pollerd.moving.changedetection.defaults import DISPLAY, INTERNAL, says_nothing
 from pollerd.moving.changedetection.instance import Item, table, texts
 from pollerd.moving.moved import Report
+from pollerd.texts import N_, _
 
 LISTS = (
     *("include_filters", "subtractive_selectors", "ignore_text", "trigger_text", "text_should_not_be_present"),
@@ -16,7 +17,7 @@ LISTS = (
 )
 """Fields that a group adds to those of its watches, whatever `overrides_watch` says."""
 RESTOCK = "processor_config_restock_diff"
-_JOINED = "written into each of its watches: later changes of the group reach none of them"
+_JOINED = N_("written into each of its watches: later changes of the group reach none of them")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,6 @@ def report_groups(groups: Mapping[str, Item], report: Report) -> None:
             elif says_nothing(key, value):
                 told.nothing_said(key)
             elif key in LISTS or key in ("url_match_pattern", "overrides_watch", RESTOCK):
-                told.approximated(key, _JOINED)
+                told.approximated(key, _(_JOINED))
             else:
-                told.not_carried(key, "only lists, prices and stock of a group reach its watches")
+                told.not_carried(key, _("only lists, prices and stock of a group reach its watches"))

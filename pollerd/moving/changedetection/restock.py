@@ -5,6 +5,7 @@ from __future__ import annotations
 from pollerd.moving.changedetection.groups import RESTOCK, WatchGroups
 from pollerd.moving.changedetection.instance import Item, table
 from pollerd.moving.draft import Condition, Draft
+from pollerd.texts import _
 
 PROCESSOR = "restock_diff"
 _TEXT = "text_json_diff"
@@ -25,13 +26,13 @@ def apply(draft: Draft, fields: Item, groups: WatchGroups) -> None:
     if processor != PROCESSOR:
         _report_unused(draft, processor, {RESTOCK: own, **old})
         return
-    draft.report.approximated("processor", "price and availability are read from microdata (itemprop), not guessed")
+    draft.report.approximated("processor", _("price and availability are read from microdata (itemprop), not guessed"))
     draft.values |= {"price": _PRICE, "availability": _AVAILABILITY}
     settings = groups.restock(own) or _from_old(old)
     leaves = [*_stock(draft, settings), *_prices(draft, settings)]
     draft.conditions += [{"any": leaves}] if len(leaves) > 1 else leaves
     for key in old:
-        draft.report.nothing_said(key, "its newer form counts") if own else draft.report.carried(key)
+        draft.report.nothing_said(key, _("its newer form counts")) if own else draft.report.carried(key)
     draft.report.carried(RESTOCK) if own else draft.report.nothing_said(RESTOCK)
     _report_unknown(draft, settings)
 
@@ -40,9 +41,11 @@ def _report_unused(draft: Draft, processor: str, item: Item) -> None:
     if processor == _TEXT:
         draft.report.nothing_said("processor")
     else:
-        draft.report.not_carried("processor", f"{processor[:40]} has no counterpart: the text is compared")
+        draft.report.not_carried(
+            "processor", _("{processor} has no counterpart: the text is compared", processor=processor[:40])
+        )
     for key in item:
-        draft.report.nothing_said(key, "it only counts for watches of prices and stock")
+        draft.report.nothing_said(key, _("it only counts for watches of prices and stock"))
 
 
 def _from_old(old: Item) -> Item:
@@ -75,7 +78,7 @@ def _prices(draft: Draft, item: Item) -> list[Condition]:
     unit, least = ("percent", percent) if percent else ("amount", _LEAST)
     moved: list[Condition] = [{"value": "price", "changed_by": {unit: sign * least}, **_ANNOUNCED} for sign in (1, -1)]
     if percent:
-        how = "compared with the last price that was sent: 1 % per day is sent too, in the end; there it is not"
+        how = _("compared with the last price that was sent: 1 % per day is sent too, in the end; there it is not")
         draft.report.approximated(f"{RESTOCK}.price_change_threshold_percent", how)
     if not leaves:
         return moved
@@ -104,4 +107,4 @@ _KNOWN = frozenset(
 def _report_unknown(draft: Draft, item: Item) -> None:
     for key in item:
         if key not in _KNOWN:
-            draft.report.not_carried(f"{RESTOCK}.{key}", "pollerd does not know this setting")
+            draft.report.not_carried(f"{RESTOCK}.{key}", _("pollerd does not know this setting"))

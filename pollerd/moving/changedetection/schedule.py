@@ -8,6 +8,7 @@ from pollerd.moving.changedetection.groups import WatchGroups
 from pollerd.moving.changedetection.instance import Item, table
 from pollerd.moving.changedetection.settings import Settings
 from pollerd.moving.draft import Draft
+from pollerd.texts import _
 
 _SECONDS = {"weeks": 604_800, "days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 STOCK_SECONDS = 3 * 3_600
@@ -24,26 +25,26 @@ def apply(draft: Draft, fields: Item, groups: WatchGroups, settings: Settings) -
     own = fields.pop("time_between_check", None)
     _set_interval(draft, table(settings.interval if use_default else own), use_default)
     if use_default:
-        draft.report.nothing_said("time_between_check", "the default counts")
+        draft.report.nothing_said("time_between_check", _("the default counts"))
         draft.report.carried("time_between_check_use_default")
     else:
         draft.report.nothing_said("time_between_check_use_default")
     limit = table(fields.pop("time_schedule_limit", None))
     _set_windows(draft, settings.windows if use_default else limit, settings, own=not use_default)
     if use_default:
-        draft.report.nothing_said("time_schedule_limit", "the settings' count")
+        draft.report.nothing_said("time_schedule_limit", _("the settings' count"))
 
 
 def _set_interval(draft: Draft, interval: Item, use_default: bool) -> None:
     key = "settings.time_between_check" if use_default else "time_between_check"
     seconds = float(sum(_whole(interval.get(unit)) * size for unit, size in _SECONDS.items()))
     if use_default and seconds in (0, STOCK_SECONDS):
-        draft.report.approximated(key, "the default interval is not set: pollerd learns how often to poll")
+        draft.report.approximated(key, _("the default interval is not set: pollerd learns how often to poll"))
     elif 0 < seconds <= _MAX_SECONDS:
         draft.fields["min_interval"] = draft.fields["max_interval"] = seconds
         draft.report.carried(key)
     else:
-        draft.report.not_carried(key, "says no time, or more than 31 years: pollerd learns how often to poll")
+        draft.report.not_carried(key, _("says no time, or more than 31 years: pollerd learns how often to poll"))
 
 
 def _whole(value: object) -> int:
@@ -60,9 +61,9 @@ def _set_windows(draft: Draft, limit: Item, settings: Settings, *, own: bool) ->
     zone = str(limit.get("timezone") or settings.zone or "").strip()
     windows = [window for day in _DAYS for window in _window(draft, key, day, table(limit.get(day)))]
     if not zone:
-        draft.report.not_carried(key, "no time zone is known for its hours (UTC there): set windows by hand")
+        draft.report.not_carried(key, _("no time zone is known for its hours (UTC there): set windows by hand"))
     elif not windows:
-        draft.report.not_carried(key, "allows no hours at all: the site is paused")
+        draft.report.not_carried(key, _("allows no hours at all: the site is paused"))
         draft.fields["paused"] = True
     else:
         draft.fields["windows"] = [{**window, "zone": zone} for window in _grouped(windows)]
@@ -76,14 +77,14 @@ def _window(draft: Draft, key: str, day: str, item: Item) -> list[Item]:
     start, duration = _TIME.fullmatch(str(item.get("start_time", "")).strip()), table(item.get("duration"))
     minutes = _whole(duration.get("hours")) * 60 + _whole(duration.get("minutes"))
     if start is None or not minutes:
-        draft.report.not_carried(f"{key}.{day}", "its start or its duration cannot be read: closed on that day")
+        draft.report.not_carried(f"{key}.{day}", _("its start or its duration cannot be read: closed on that day"))
         return []
     begin = int(start[1]) * 60 + int(start[2])
     if minutes >= _DAY_MINUTES and begin == 0:
         return [{"days": [day[:3]], "from": "00:00", "to": "24:00"}]
     end = begin + min(minutes, _DAY_MINUTES)
     if end > _DAY_MINUTES:
-        draft.report.approximated(f"{key}.{day}", "goes on after midnight here, as it is meant; there it ends at it")
+        draft.report.approximated(f"{key}.{day}", _("goes on after midnight here, as it is meant; there it ends at it"))
         end -= _DAY_MINUTES
     return [{"days": [day[:3]], "from": _clock(begin), "to": _clock(end)}]
 

@@ -7,38 +7,39 @@ from dataclasses import dataclass, field
 
 from pollerd.moving.changedetection.instance import Item, table, texts
 from pollerd.moving.moved import SourceReport
+from pollerd.texts import N_, _
 
-_USED = "written into each site: later changes reach none of them"
+_USED = N_("written into each site: later changes reach none of them")
 _APPLICATION = {
     "global_ignore_text": _USED,
     "global_subtractive_selectors": _USED,
-    "ignore_whitespace": "white space is collapsed here, never deleted: 1 0 and 10 differ",
+    "ignore_whitespace": N_("white space is collapsed here, never deleted: 1 0 and 10 differ"),
     "scheduler_timezone_default": _USED,
     "fetch_backend": _USED,
 }
 _REQUESTS = {
-    "time_between_check": "the default of 3 hours is not carried over: pollerd learns how often; another is",
+    "time_between_check": N_("the default of 3 hours is not carried over: pollerd learns how often; another is"),
     "time_schedule_limit": _USED,
-    "extra_proxies": "the URL is written into each site that names one",
+    "extra_proxies": N_("the URL is written into each site that names one"),
     "proxy": _USED,
     "headers": _USED,
 }
 _UI = "ui-0"
 """Put by the program before the name of a proxy that was entered in its settings."""
-_OTHER = "settings of the program are not settings of a site"
-_SECRET = "secrets of the program are not read"
-_CHANNELS = "channels and their texts are not carried over: set up a channel and a rule"
+_OTHER = N_("settings of the program are not settings of a site")
+_SECRET = N_("secrets of the program are not read")
+_CHANNELS = N_("channels and their texts are not carried over: set up a channel and a rule")
 _LOST = {
     **dict.fromkeys(("notification_urls", "notification_title", "notification_body", "notification_format"), _CHANNELS),
-    "empty_pages_are_a_change": "a page without text is a separate outcome",
-    "rss_reader_mode": "feeds are read by their items",
-    "render_anchor_tag_content": "links are part of a text where a selection says so",
-    "ignore_status_codes": "an error is a separate outcome here, never a content",
-    "all_paused": "pause sites by hand: pollerd sites pause",
-    "all_muted": "nothing is sent before a rule is set up",
-    "timeout": "pollerd has one time limit for all sites (--timeout)",
-    "default_ua": "pollerd says who it is itself",
-    "webdriver_delay": "a wait in the browser is a setting of each site",
+    "empty_pages_are_a_change": N_("a page without text is a separate outcome"),
+    "rss_reader_mode": N_("feeds are read by their items"),
+    "render_anchor_tag_content": N_("links are part of a text where a selection says so"),
+    "ignore_status_codes": N_("an error is a separate outcome here, never a content"),
+    "all_paused": N_("pause sites by hand: pollerd sites pause"),
+    "all_muted": N_("nothing is sent before a rule is set up"),
+    "timeout": N_("pollerd has one time limit for all sites (--timeout)"),
+    "default_ua": N_("pollerd says who it is itself"),
+    "webdriver_delay": N_("a wait in the browser is a setting of each site"),
 }
 _DISPLAY = frozenset(
     {
@@ -73,7 +74,9 @@ class Settings:
 def report_settings(item: Item | None, told: SourceReport) -> Settings:
     """Returns what the settings add to watches, and says of each key what becomes of it."""
     if item is None:
-        told.not_carried("all", "the API does not show settings: global filters, default interval, headers, schedule")
+        told.not_carried(
+            "all", _("the API does not show settings: global filters, default interval, headers, schedule")
+        )
         return Settings()
     application, requests = table(item.get("application")), table(item.get("requests"))
     for key, value in application.items():
@@ -82,7 +85,7 @@ def report_settings(item: Item | None, told: SourceReport) -> Settings:
         _report(told, f"requests.{key}", value, _REQUESTS.get(key), secret=False)
     for key, value in item.items():
         if key not in ("application", "requests"):
-            _report(told, key, value, _USED if key == "headers" else None, secret=False)
+            _report(told, key, value, _(_USED) if key == "headers" else None, secret=False)
     zone = application.get("scheduler_timezone_default")
     return Settings(
         known=True,
@@ -103,13 +106,13 @@ def _report(told: SourceReport, key: str, value: object, used: str | None, *, se
     if not value:
         told.nothing_said(key)
     elif secret:
-        told.not_carried(key, _SECRET)
+        told.not_carried(key, _(_SECRET))
     elif used is not None:
         told.approximated(key, used)
     elif name in _DISPLAY or (name.startswith("rss_") and name not in _LOST):
         told.display(key)
     else:
-        told.not_carried(key, _LOST.get(name, _OTHER))
+        told.not_carried(key, _LOST.get(name, _(_OTHER)))
 
 
 def _proxies(value: object) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pollerd.moving.draft import Draft, Step
 from pollerd.moving.patterns import escaped, lacking, of_slashes
 from pollerd.moving.patterns import groups as groups_of
 from pollerd.moving.selectors import css, css_lacking, jq_path, jsonpath, xpath_lacking
+from pollerd.texts import _
 
 Selector = dict[str, str]
 
@@ -84,8 +85,8 @@ def selector_of(text: str) -> tuple[Selector | None, str]:
         if text.startswith(prefix):
             path = jq_path(text.removeprefix(prefix))
             if path is None:
-                return None, "only paths of jq (.a.b[0], .a[], .[] | .x) can be written as JSONPath"
-            return {"jsonpath": path}, "jq's path as JSONPath"
+                return None, _("only paths of jq (.a.b[0], .a[], .[] | .x) can be written as JSONPath")
+            return {"jsonpath": path}, _("jq's path as JSONPath")
     return removal_of(text)
 
 
@@ -131,9 +132,9 @@ def _ignore(draft: Draft, key: str, texts: list[str]) -> None:
     if patterns:
         draft.add_step(key, {"lines": {"drop": patterns}})
     if any("s" in _flags(text) or "m" in _flags(text) for text in texts):
-        draft.report.approximated(key, "patterns with flag s or m are held against one line each, not against spans")
+        draft.report.approximated(key, _("patterns with flag s or m are held against one line each, not against spans"))
     else:
-        draft.report.approximated(key, "ignored lines are not kept, so that they are not shown either")
+        draft.report.approximated(key, _("ignored lines are not kept, so that they are not shown either"))
 
 
 def _flags(text: str) -> str:
@@ -157,13 +158,13 @@ def _extract(draft: Draft, key: str, texts: list[str]) -> None:
             usable.append(pattern)
             draft.report.carried(f"{key}[{number}]")
     if not usable:
-        draft.report.not_carried(key, "none of its patterns can be used")
+        draft.report.not_carried(key, _("none of its patterns can be used"))
     elif len(usable) == 1:
         draft.add_step(key, _find(usable[0]))
         draft.report.carried(key)
     else:
         draft.add_step(key, _find_any(usable))
-        draft.report.approximated(key, "matches come in the order of the text, not pattern by pattern")
+        draft.report.approximated(key, _("matches come in the order of the text, not pattern by pattern"))
 
 
 def _find(pattern: str) -> Step:
@@ -202,7 +203,7 @@ def _apply_space(draft: Draft, fields: Item, settings: Settings) -> None:
 def _apply_tracking(draft: Draft, fields: Item) -> None:
     key = "track_ldjson_price_data"
     if fields.pop(key, None) == "accepted":
-        draft.report.not_carried(key, "prices among a page's data are values: set one of kind price")
+        draft.report.not_carried(key, _("prices among a page's data are values: set one of kind price"))
     else:
         draft.report.nothing_said(key)
 

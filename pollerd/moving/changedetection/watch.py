@@ -14,6 +14,7 @@ from pollerd.moving.draft import Draft
 from pollerd.moving.join import join
 from pollerd.moving.moved import Fate, Moved, Report
 from pollerd.moving.request import add_header, set_headers, set_proxy, set_tags, set_url
+from pollerd.texts import _
 
 _SOURCE_PREFIX = "source:"
 _JINJA = ("{{", "{%")
@@ -70,18 +71,20 @@ def _converted(watch: Watch, instance: Instance, settings: Settings, report: Rep
 
 def _source(watch: Watch) -> str:
     names = (watch.fields.get(key) for key in ("title", "url"))
-    return f"watch {watch.uuid[:8]} ({next((name for name in names if isinstance(name, str) and name), 'without URL')})"
+    return (
+        f"watch {watch.uuid[:8]} ({next((name for name in names if isinstance(name, str) and name), _('without URL'))})"
+    )
 
 
 def _set_url(context: WatchContext) -> bool:
     draft, url = context.draft, context.take("url")
     if isinstance(url, str) and any(sign in url for sign in _JINJA):
-        draft.report.not_carried("url", "a template (Jinja2) is not rendered: the whole watch is skipped")
+        draft.report.not_carried("url", _("a template (Jinja2) is not rendered: the whole watch is skipped"))
         return False
     if isinstance(url, str) and url.lower().startswith(_SOURCE_PREFIX):
         url = url[len(_SOURCE_PREFIX) :]
-        draft.add_step("url (source:)", {"as": "source"})
-        draft.report.carried("url (source:)")
+        draft.add_step(_("url (source:)"), {"as": "source"})
+        draft.report.carried(_("url (source:)"))
     return set_url(draft, "url", url)
 
 
@@ -108,17 +111,21 @@ def _set_tags(context: WatchContext) -> None:
         draft.report.nothing_said("tags")
     for uuid in texts(tags):
         if uuid not in context.groups.known:
-            draft.report.not_carried("tags", "names a group that is not in what was read")
+            draft.report.not_carried("tags", _("names a group that is not in what was read"))
     draft.report.carried("tag") if old else draft.report.nothing_said("tag")
     for uuid in context.groups.by_pattern:
-        draft.report.approximated("tags", f'its group "{uuid}" joins it by a URL pattern: settled now, once')
+        draft.report.approximated(
+            "tags", _('its group "{uuid}" joins it by a URL pattern: settled now, once', uuid=uuid)
+        )
 
 
 def _set_request(context: WatchContext, watch: Watch) -> None:
     draft = context.draft
     method, body = str(context.take("method", "GET") or "GET").upper(), context.take("body")
     if method not in ("GET", "POST"):
-        draft.report.not_carried("method", f"only GET and POST are sent, not {method[:20]}: the watch is skipped")
+        draft.report.not_carried(
+            "method", _("only GET and POST are sent, not {method}: the watch is skipped", method=method[:20])
+        )
         draft.url = ""
     elif method == "POST":
         draft.fields["method"] = method
@@ -134,7 +141,7 @@ def _set_body(draft: Draft, body: object) -> None:
     if not body:
         draft.report.nothing_said("body")
     elif any(sign in str(body) for sign in _JINJA):
-        draft.report.not_carried("body", "a template (Jinja2) is not rendered: the watch is skipped")
+        draft.report.not_carried("body", _("a template (Jinja2) is not rendered: the watch is skipped"))
         draft.url = ""
     else:
         draft.fields["body"] = str(body)
@@ -146,7 +153,7 @@ def _set_headers(context: WatchContext, watch: Watch) -> None:
     draft, headers = context.draft, context.take("headers", {})
     rendered = {name for name, value in table(headers).items() if any(sign in str(value) for sign in _JINJA)}
     for name in rendered:
-        draft.report.not_carried(f"headers.{name}", "a template (Jinja2) is not rendered")
+        draft.report.not_carried(f"headers.{name}", _("a template (Jinja2) is not rendered"))
     kept = {name: value for name, value in table(headers).items() if name not in rendered}
     set_headers(draft, "headers", kept if isinstance(headers, Mapping) else {})
     for name, value in context.settings.headers.items():
@@ -162,7 +169,7 @@ def _set_proxy(context: WatchContext) -> None:
     elif str(key) in context.settings.proxies:
         set_proxy(draft, "proxy", context.settings.proxies[str(key)])
     else:
-        draft.report.not_carried("proxy", "it names a proxy whose URL is not in what was read")
+        draft.report.not_carried("proxy", _("it names a proxy whose URL is not in what was read"))
 
 
 def _report_rest(draft: Draft, key: str, value: object) -> None:
@@ -172,4 +179,4 @@ def _report_rest(draft: Draft, key: str, value: object) -> None:
     elif says_nothing(key, value) and not (value is False and DEFAULTS.get(key) is True):
         draft.report.nothing_said(key)
     else:
-        draft.report.not_carried(key, LOST.get(key, "pollerd does not know this field"))
+        draft.report.not_carried(key, LOST.get(key, _("pollerd does not know this field")))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pollerd.moving.draft import Draft
 from pollerd.moving.request import add_header
 from pollerd.moving.urlwatch.handlers import Directive, lost
+from pollerd.texts import N_, _
 
 _IDLE = frozenset({"networkidle", "networkidle0", "networkidle2"})
 _NO_CSS = ("/", "(", "..", "xpath=", "text=", "role=", "id=", "css=")
@@ -29,13 +30,13 @@ def _set(draft: Draft, name: str, value: object) -> None:
 def _selector(draft: Draft, key: str, value: object) -> None:
     selector = value.get("selector") if isinstance(value, Mapping) else value
     if not isinstance(selector, str) or not selector.strip():
-        draft.report.not_carried(key, "only a selector can be waited for")
+        draft.report.not_carried(key, _("only a selector can be waited for"))
     elif selector.lstrip().startswith(_NO_CSS):
-        draft.report.not_carried(key, "only a CSS selector can be waited for")
+        draft.report.not_carried(key, _("only a CSS selector can be waited for"))
     else:
         _set(draft, "wait_for", selector)
         more = isinstance(value, Mapping) and len(value) > 1
-        (draft.report.approximated(key, "options of waiting are skipped") if more else draft.report.carried(key))
+        (draft.report.approximated(key, _("options of waiting are skipped")) if more else draft.report.carried(key))
 
 
 def _wait_time(draft: Draft, key: str, raw: object) -> None:
@@ -52,7 +53,7 @@ def _until(draft: Draft, key: str, value: object) -> None:
         _set(draft, "wait_until", "idle")
         draft.report.carried(key)
     else:
-        draft.report.approximated(key, "pollerd waits until the page has loaded")
+        draft.report.approximated(key, _("pollerd waits until the page has loaded"))
 
 
 def _blocked(draft: Draft, key: str, value: object) -> None:
@@ -63,7 +64,7 @@ def _blocked(draft: Draft, key: str, value: object) -> None:
     if known == types:
         draft.report.carried(key)
     else:
-        draft.report.not_carried(key, "kinds that a browser does not know are skipped")
+        draft.report.not_carried(key, _("kinds that a browser does not know are skipped"))
 
 
 def _referer(draft: Draft, key: str, value: object) -> None:
@@ -75,11 +76,11 @@ def _http_credentials(draft: Draft, key: str, value: object) -> None:
         draft.fields["credentials"] = {name: str(value[name]) for name in ("username", "password")}
         draft.report.carried(key)
     else:
-        draft.report.not_carried(key, "must hold username and password, and the URL none")
+        draft.report.not_carried(key, _("must hold username and password, and the URL none"))
 
 
-_SCRIPT = lost("its scripts and expressions are not carried over")
-_BROWSER = lost("which browser is used, and how it starts, is not a setting of a site (--browser)")
+_SCRIPT = lost(N_("its scripts and expressions are not carried over"))
+_BROWSER = lost(N_("which browser is used, and how it starts, is not a setting of a site (--browser)"))
 
 DIRECTIVES: Mapping[str, Directive] = {
     "wait_for_selector": _selector,
@@ -90,7 +91,9 @@ DIRECTIVES: Mapping[str, Directive] = {
     "referer": _referer,
     "http_credentials": _http_credentials,
     **dict.fromkeys(("evaluate", "init_script", "initialization_js", "wait_for_function"), _SCRIPT),
-    **dict.fromkeys(("wait_for_url", "wait_for_navigation"), lost("only a selector, idleness or time is waited for")),
+    **dict.fromkeys(
+        ("wait_for_url", "wait_for_navigation"), lost(N_("only a selector, idleness or time is waited for"))
+    ),
     **dict.fromkeys(
         ("switches", "user_data_dir", "ignore_default_args", "connect_over_cdp", "browser", "useragent"), _BROWSER
     ),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pollerd.moving.draft import Draft
 from pollerd.moving.patterns import lacking
 from pollerd.moving.urlwatch.filter_parts import as_mapping
+from pollerd.texts import N_, _
 
 SAFEGUARD = 0.25
 """webchanges shows all when no more than this part of a text is left."""
@@ -24,17 +25,17 @@ def apply_diff_filters(draft: Draft, key: str, raw: object) -> None:
             kind, value = next(iter(entry.items()))
             _diff_filter(draft, f"{key}[{number}].{kind}", str(kind), as_mapping(str(kind), value))
         else:
-            draft.report.not_carried(f"{key}[{number}]", _LOST)
-    draft.report.approximated(key, "filters on the difference are conditions here, where they can be")
+            draft.report.not_carried(f"{key}[{number}]", _(_LOST))
+    draft.report.approximated(key, _("filters on the difference are conditions here, where they can be"))
 
 
-_LOST = "filters on the difference are carried over where they keep added or removed lines (grep), else not"
+_LOST = N_("filters on the difference are carried over where they keep added or removed lines (grep), else not")
 
 
 def _diff_filter(draft: Draft, key: str, kind: str, fields: Mapping[str, object]) -> None:
     pattern = fields.get("re", fields.get("text"))
     if kind not in ("grep", "keep_lines_containing") or not isinstance(pattern, str):
-        draft.report.not_carried(key, _LOST)
+        draft.report.not_carried(key, _(_LOST))
         return
     for only, signs in _SIGNS.items():
         if pattern in signs:
@@ -47,7 +48,7 @@ def _diff_filter(draft: Draft, key: str, kind: str, fields: Mapping[str, object]
             draft.conditions.append({"appears": {"re": f"^{rest}"}, "in": in_})
             draft.report.carried(key)
             return
-    draft.report.not_carried(key, _LOST)
+    draft.report.not_carried(key, _(_LOST))
 
 
 def additions_only(draft: Draft, key: str, value: object) -> None:
@@ -57,7 +58,7 @@ def additions_only(draft: Draft, key: str, value: object) -> None:
         return
     share = _share(value)
     if share is None and value != "disable_safeguard":
-        draft.report.not_carried(key, "must be true, a share from 0 to 1, or disable_safeguard")
+        draft.report.not_carried(key, _("must be true, a share from 0 to 1, or disable_safeguard"))
         return
     draft.conditions.append({"only": "additions", **({} if share is None else {"unless_left_below": share})})
     draft.report.carried(key)
@@ -86,7 +87,7 @@ def deletions_only(draft: Draft, key: str, value: object) -> None:
 def compared_versions(draft: Draft, key: str, value: object) -> None:
     """A content that is among the last versions is no change."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        draft.report.not_carried(key, "must be a whole number above 0")
+        draft.report.not_carried(key, _("must be a whole number above 0"))
     elif value == 1:
         draft.report.nothing_said(key)
     else:
@@ -125,19 +126,19 @@ def _display_key(draft: Draft, key: str, value: object) -> None:
 
 
 def _deepdiff(draft: Draft, key: str, options: dict[str, object]) -> None:
-    draft.report.approximated(key, "the text is compared line by line, JSON written out with its keys sorted")
+    draft.report.approximated(key, _("the text is compared line by line, JSON written out with its keys sorted"))
     for name, value in options.items():
         place = f"{key}.{name}"
         if name == "ignore_order" and value:
             draft.add_step(place, {"sort": "text"})
-            draft.report.approximated(place, "lines are sorted")
+            draft.report.approximated(place, _("lines are sorted"))
         elif name == "ignore_string_case" and value:
             draft.add_step(place, {"case": "ignore"})
             draft.report.carried(place)
         elif name in ("data_type", "compact"):
             draft.report.display(place)
         elif value:
-            draft.report.not_carried(place, "has no counterpart for a whole document; a value has a step")
+            draft.report.not_carried(place, _("has no counterpart for a whole document; a value has a step"))
         else:
             draft.report.nothing_said(place)
 
@@ -153,9 +154,9 @@ def _lost(why: str) -> Callable[[Draft, str, dict[str, object]], None]:
 
 _DIFFERS = {
     "deepdiff": _deepdiff,
-    "image": _lost("pictures are not compared"),
-    "ai_google": _lost("no language model is asked"),
-    "command": _lost("pollerd starts no programs"),
+    "image": _lost(N_("pictures are not compared")),
+    "ai_google": _lost(N_("no language model is asked")),
+    "command": _lost(N_("pollerd starts no programs")),
     "wdiff": _display,
     "table": _display,
     "unified": _display,

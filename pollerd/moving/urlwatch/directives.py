@@ -11,6 +11,7 @@ from pollerd.moving.draft import Draft
 from pollerd.moving.request import add_header, set_cookies, set_headers, set_tags
 from pollerd.moving.urlwatch import browser, diffs
 from pollerd.moving.urlwatch.handlers import Directive, lost
+from pollerd.texts import N_, _
 
 
 def apply_directive(draft: Draft, key: str, value: object) -> None:
@@ -29,10 +30,10 @@ def _not_needed(why: str) -> Directive:
     return lambda draft, key, value: draft.report.nothing_said(key, why)
 
 
-_UNKNOWN = lost("pollerd does not know this directive")
-_TLS = lost("certificates and keys are always verified")
-_RULE = lost("belongs to rules of alerts, which are no settings of a site: set a rule on failing")
-_NO_CONTROL = lost("how connections are made is not a setting of a site")
+_UNKNOWN = lost(N_("pollerd does not know this directive"))
+_TLS = lost(N_("certificates and keys are always verified"))
+_RULE = lost(N_("belongs to rules of alerts, which are no settings of a site: set a rule on failing"))
+_NO_CONTROL = lost(N_("how connections are made is not a setting of a site"))
 
 
 # --- directives of their own -----------------------------------------------------------------------------------------
@@ -51,7 +52,7 @@ def _note(draft: Draft, key: str, value: object) -> None:
 
 def _shown_url(draft: Draft, key: str, value: object) -> None:
     draft.fields.setdefault("title", str(value))
-    draft.report.approximated(key, "only as title, where the job has no name; the history there does not come along")
+    draft.report.approximated(key, _("only as title, where the job has no name; the history there does not come along"))
 
 
 def _tags(draft: Draft, key: str, value: object) -> None:
@@ -73,7 +74,9 @@ def _method(draft: Draft, key: str, value: object) -> None:
         draft.report.carried(key)
     else:
         draft.fields["method"] = method
-        draft.report.not_carried(key, f"only GET and POST are sent, not {method[:20]}: the whole job is skipped")
+        draft.report.not_carried(
+            key, _("only GET and POST are sent, not {method}: the whole job is skipped", method=method[:20])
+        )
         draft.url = ""
 
 
@@ -94,7 +97,7 @@ def _data(draft: Draft, key: str, raw: object) -> None:
     draft.fields.setdefault("method", "POST")
     named = draft.fields.get("headers")
     if not (isinstance(named, Mapping) and any(str(name).lower() == "content-type" for name in named)):
-        add_header(draft, f"{key} (its Content-Type)", "Content-Type", kind)
+        add_header(draft, _("{key} (its Content-Type)", key=key), "Content-Type", kind)
     draft.report.carried(key)
 
 
@@ -116,7 +119,7 @@ def _params(draft: Draft, key: str, raw: object) -> None:
     elif isinstance(raw, str):
         added = raw
     else:
-        draft.report.not_carried(key, "must be a table or a text")
+        draft.report.not_carried(key, _("must be a table or a text"))
         return
     if draft.url:
         draft.url += ("&" if "?" in draft.url else "?") + added
@@ -124,16 +127,16 @@ def _params(draft: Draft, key: str, raw: object) -> None:
 
 
 def _encoding(draft: Draft, key: str, value: object) -> None:
-    draft.report.not_carried(key, "the character set is found from the answer, and cannot be forced")
+    draft.report.not_carried(key, _("the character set is found from the answer, and cannot be forced"))
 
 
 def _timeout(draft: Draft, key: str, value: object) -> None:
-    draft.report.approximated(key, "pollerd has one time limit for all sites (--timeout)")
+    draft.report.approximated(key, _("pollerd has one time limit for all sites (--timeout)"))
 
 
 def _empty(draft: Draft, key: str, value: object) -> None:
     if value:
-        draft.report.approximated(key, "a selection that matches nothing is a separate outcome, never a change")
+        draft.report.approximated(key, _("a selection that matches nothing is a separate outcome, never a change"))
     else:
         draft.report.nothing_said(key)
 
@@ -158,16 +161,16 @@ DIRECTIVES: Mapping[str, Directive] = {
     "deletions_only": diffs.deletions_only,
     "compared_versions": diffs.compared_versions,
     "differ": diffs.differ,
-    "diff_tool": lost("pollerd starts no programs"),
-    "command": lost("pollerd starts no programs"),
-    "stderr": lost("pollerd starts no programs"),
+    "diff_tool": lost(N_("pollerd starts no programs")),
+    "command": lost(N_("pollerd starts no programs")),
+    "stderr": lost(N_("pollerd starts no programs")),
     **dict.fromkeys(
         ("contextlines", "is_markdown", "monospace", "markdown_padded_tables", "index_number", "guid"), _display
     ),
     **dict.fromkeys(("ssl_no_verify", "ignore_https_errors", "ignore_dh_key_too_small"), _TLS),
     **dict.fromkeys(
         ("ignore_cached", "no_conditional_request"),
-        _not_needed("nothing is lost: whole bodies are fetched now and then"),
+        _not_needed(N_("nothing is lost: whole bodies are fetched now and then")),
     ),
     **dict.fromkeys(
         (

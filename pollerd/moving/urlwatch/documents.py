@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pollerd.errors import ConfigError
+from pollerd.texts import _
 
 MAX_BYTES = 10 * 1024 * 1024
 MAX_DEPTH = 50
@@ -24,7 +25,13 @@ def read_documents(data: bytes) -> Iterator[tuple[int, object, list[str]]]:
     import yaml
 
     if len(data) > MAX_BYTES:
-        raise ConfigError(f"a file of jobs may have at most {MAX_BYTES // 1024**2} MiB; given: {len(data)} bytes")
+        raise ConfigError(
+            _(
+                "a file of jobs may have at most {max_bytes} MiB; given: {count} bytes",
+                max_bytes=MAX_BYTES // 1024**2,
+                count=len(data),
+            )
+        )
     data = data.removeprefix(b"\xef\xbb\xbf")
     base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
@@ -33,7 +40,7 @@ def read_documents(data: bytes) -> Iterator[tuple[int, object, list[str]]]:
     except yaml.YAMLError as error:
         raise ConfigError(_message(error)) from error
     except ValueError as error:
-        raise ConfigError("no YAML: it holds a number or a date that is none; texts like it need quotes") from error
+        raise ConfigError(_("no YAML: it holds a number or a date that is none; texts like it need quotes")) from error
 
 
 def _built(yaml: Any, loader: Any) -> Iterator[tuple[int, object, list[str]]]:
@@ -44,7 +51,13 @@ def _built(yaml: Any, loader: Any) -> Iterator[tuple[int, object, list[str]]]:
             line, sizes = node.start_mark.line + 1, dict[int, int]()
             nodes += _size(yaml, node, sizes, set())
             if nodes > MAX_NODES:
-                raise ConfigError(f"line {line}: more than {MAX_NODES} keys and values with aliases written out")
+                raise ConfigError(
+                    _(
+                        "line {line}: more than {max_nodes} keys and values with aliases written out",
+                        line=line,
+                        max_nodes=MAX_NODES,
+                    )
+                )
             twice = sorted(_given_twice(yaml, node, set()))
             document = loader.construct_document(node)
             if document is not None:
@@ -59,7 +72,7 @@ def _size(yaml: Any, node: Any, sizes: dict[int, int], open_: set[int]) -> int:
     if known is not None:
         return known
     if id(node) in open_:
-        raise ConfigError(f"line {node.start_mark.line + 1}: an alias stands within what it stands for")
+        raise ConfigError(_("line {line}: an alias stands within what it stands for", line=node.start_mark.line + 1))
     open_.add(id(node))
     size = 1 + sum(_size(yaml, child, sizes, open_) for child in _children(yaml, node))
     open_.discard(id(node))
@@ -80,7 +93,7 @@ def _given_twice(yaml: Any, node: Any, seen: set[int]) -> set[str]:
     seen.add(id(node))
     repeated = set[str]()
     if isinstance(node, yaml.MappingNode):
-        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
+        names = [key.value for key, _ignored in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
         repeated = {name for name in set(names) if names.count(name) > 1}
     return repeated.union(*(_given_twice(yaml, child, seen) for child in _children(yaml, node)))
 
@@ -92,19 +105,41 @@ def _check_events(yaml: Any, events: Iterable[Any]) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                raise ConfigError(f"line {event.start_mark.line + 1}: nested deeper than {MAX_DEPTH}")
+                raise ConfigError(
+                    _(
+                        "line {line}: nested deeper than {max_depth}",
+                        line=event.start_mark.line + 1,
+                        max_depth=MAX_DEPTH,
+                    )
+                )
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         elif isinstance(event, yaml.ScalarEvent):
             nodes += 1
             long = not event.style and len(event.value) > _MAX_DIGITS
             if long and _NUMBER.fullmatch(event.value):
-                raise ConfigError(f"line {event.start_mark.line + 1}: a number of more than {_MAX_DIGITS} digits")
+                raise ConfigError(
+                    _(
+                        "line {line}: a number of more than {max_digits} digits",
+                        line=event.start_mark.line + 1,
+                        max_digits=_MAX_DIGITS,
+                    )
+                )
             if nodes > MAX_NODES:
-                raise ConfigError(f"line {event.start_mark.line + 1}: more than {MAX_NODES} keys and values")
+                raise ConfigError(
+                    _(
+                        "line {line}: more than {max_nodes} keys and values",
+                        line=event.start_mark.line + 1,
+                        max_nodes=MAX_NODES,
+                    )
+                )
 
 
 def _message(error: Any) -> str:
     """Returns the problem and its line. Omits PyYAML's excerpt of the document, which may be a secret."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    return f"{'' if mark is None else f'line {mark.line + 1}: '}no YAML: {problem or 'bytes that are no text'}"
+    return _(
+        "{mark}no YAML: {problem}",
+        mark="" if mark is None else f"line {mark.line + 1}: ",
+        problem=problem or _("bytes that are no text"),
+    )

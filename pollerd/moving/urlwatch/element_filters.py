@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pollerd.moving.draft import Step
 from pollerd.moving.selectors import css, css_as_xpath, css_lacking, xpath_lacking
 from pollerd.moving.urlwatch.filter_parts import FilterCall, Handler
+from pollerd.texts import _
 
 _PROGRAMS = frozenset({"lynx", "pyhtml2text", "html2text"})
 
@@ -37,10 +38,10 @@ def _pick(call: FilterCall, selector: Mapping[str, str], wrong: str | None, lang
     step: Step = {"keep": dict(selector)}
     skip, most = _count(call, "skip"), _count(call, "maxitems")
     step |= {name: number for name, number in (("skip", skip), ("limit", most)) if number}
-    call.step(step, "XML is read as the page's type says" if xml else "")
+    call.step(step, _("XML is read as the page's type says") if xml else "")
     if call.take("sort"):
         call.draft.add_step(f"{call.key}.sort", {"sort": "text"})
-        call.draft.report.approximated(f"{call.key}.sort", "lines are sorted, not matches")
+        call.draft.report.approximated(f"{call.key}.sort", _("lines are sorted, not matches"))
 
 
 def _exclude(call: FilterCall, exclude: str, language: str) -> None:
@@ -65,7 +66,7 @@ def _element(parameter: str, selector: str) -> Handler:
     def handle(call: FilterCall) -> None:
         text = call.text(parameter)
         if not text:
-            call.not_carried(f"{parameter} is missing")
+            call.not_carried(_("{parameter} is missing", parameter=parameter))
             return
         quoted = text.replace("\\", "\\\\").replace('"', '\\"')
         call.step({"keep": {"css": selector.format(quoted)}})
@@ -76,27 +77,27 @@ def _element(parameter: str, selector: str) -> Handler:
 def _html2text(call: FilterCall) -> None:
     method = str(call.take("method", "html2text" if call.dialect.markdown else "re"))
     if call.draft.reads_xml:
-        call.step({"replace": {"re": "<[^>]*>", "with": ""}}, "tags of XML are removed")
+        call.step({"replace": {"re": "<[^>]*>", "with": ""}}, _("tags of XML are removed"))
         return
     markdown = method == "pyhtml2text" or (call.dialect.markdown and method == "html2text")
     links = "yes" if markdown and not call.take("ignore_links") else "no"
     if markdown:
-        how = "text instead of Markdown"
+        how = _("text instead of Markdown")
     elif method in _PROGRAMS:
-        how = f"pollerd's own text instead of the output of the program {method} makes"
+        how = _("pollerd's own text instead of the output of the program {method} makes", method=method)
     else:
-        how = "pollerd's own text: blocks begin lines, scripts and styles are removed"
+        how = _("pollerd's own text: blocks begin lines, scripts and styles are removed")
     call.step({"text": {"links": links}}, how)
 
 
 def _beautify(call: FilterCall) -> None:
     if call.take("absolute_links"):
-        call.draft.report.not_carried(f"{call.key}.absolute_links", "links are compared as they are written")
-    call.nothing_needed("what a reader sees has no indentation")
+        call.draft.report.not_carried(f"{call.key}.absolute_links", _("links are compared as they are written"))
+    call.nothing_needed(_("what a reader sees has no indentation"))
 
 
 def _absolute_links(call: FilterCall) -> None:
-    call.step({"text": {"links": "absolute"}}, "links appear in the text, absolute")
+    call.step({"text": {"links": "absolute"}}, _("links appear in the text, absolute"))
 
 
 ELEMENT_FILTERS: Mapping[str, Handler] = {

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pollerd.moving.draft import Draft, Step
 from pollerd.moving.patterns import lacking
 from pollerd.moving.urlwatch.dialect import Dialect
+from pollerd.texts import _
 
 UNNAMED = {
     "css": "selector",
@@ -70,7 +71,7 @@ class FilterCall:
     def pattern(self, name: str) -> str | None:
         """Returns a regular expression; None, with a line, if RE2 cannot run it."""
         pattern = self.text(name)
-        wrong = lacking(pattern) if pattern else "is missing"
+        wrong = lacking(pattern) if pattern else _("is missing")
         if wrong is not None:
             self.not_carried(f"{name}: {wrong}")
         return pattern if wrong is None else None
@@ -102,7 +103,7 @@ class FilterCall:
         """Names the parameters that no one used."""
         for name in self.given:
             if name not in self.used:
-                self.draft.report.not_carried(f"{self.key}.{name}", "this parameter has no counterpart")
+                self.draft.report.not_carried(f"{self.key}.{name}", _("this parameter has no counterpart"))
 
     def _settle(self, say: Callable[[], None]) -> None:
         self.settled = True

@@ -10,6 +10,7 @@ from pollerd.moving.urlwatch.element_filters import ELEMENT_FILTERS
 from pollerd.moving.urlwatch.filter_parts import FilterCall, Handler, as_mapping
 from pollerd.moving.urlwatch.line_filters import LINE_FILTERS
 from pollerd.moving.urlwatch.media_filters import MEDIA_FILTERS
+from pollerd.texts import _
 
 _FILTERS: Mapping[str, Handler] = {**ELEMENT_FILTERS, **LINE_FILTERS, **MEDIA_FILTERS}
 KINDS = frozenset(_FILTERS)
@@ -27,7 +28,7 @@ def apply_filters(draft: Draft, key: str, value: object, dialect: Dialect, *, ex
     for call in calls:
         handler = _FILTERS.get(call.kind)
         if handler is None:
-            call.not_carried("a filter of the program's own hooks, or unknown: pollerd runs no programs")
+            call.not_carried(_("a filter of the program's own hooks, or unknown: pollerd runs no programs"))
             continue
         handler(call)
         call.finish()
@@ -43,10 +44,10 @@ def compare_body(draft: Draft, *, exact: bool) -> None:
 def _source(draft: Draft, key: str, *, exact: bool) -> None:
     if exact:
         draft.add_step(key, {"as": "source"})
-        draft.report.carried(f"{key} (compares the source)")
+        draft.report.carried(_("{key} (compares the source)", key=key))
     else:
-        how = "it compares the source there; here what a reader sees (--exact compares the source)"
-        draft.report.approximated(f"{key} (compares the source)", how)
+        how = _("it compares the source there; here what a reader sees (--exact compares the source)")
+        draft.report.approximated(_("{key} (compares the source)", key=key), how)
 
 
 def _compares_markup(kinds: Sequence[str]) -> bool:
@@ -56,12 +57,12 @@ def _compares_markup(kinds: Sequence[str]) -> bool:
 def _calls(draft: Draft, key: str, raw: object, dialect: Dialect) -> Iterator[FilterCall]:
     """Yields the filters of a list, or of the old form in one text (`css:#a,html2text`)."""
     if isinstance(raw, str):
-        draft.report.approximated(key, "the old form in one text: split at each comma, as its program does")
+        draft.report.approximated(key, _("the old form in one text: split at each comma, as its program does"))
         raw = [dict([part.split(":", 1)]) if ":" in part else part for part in raw.split(",")]
     if isinstance(raw, Mapping):  # webchanges takes one filter without a list
         raw = [{name: value} for name, value in raw.items()]
     if not isinstance(raw, list):
-        draft.report.not_carried(key, f"must be a list of filters; it is a {type(raw).__name__}")
+        draft.report.not_carried(key, _("must be a list of filters; it is a {name}", name=type(raw).__name__))
         return
     for number, entry in enumerate(raw):
         place = f"{key}[{number}]"
@@ -69,9 +70,9 @@ def _calls(draft: Draft, key: str, raw: object, dialect: Dialect) -> Iterator[Fi
             yield FilterCall(draft, f"{place}.{entry}", entry, {}, dialect)
         elif isinstance(entry, Mapping) and entry:
             (kind, value), *more = entry.items()
-            for name, _ in more:
-                draft.report.not_carried(f"{place}.{name}", "only the first key of a filter counts in its program")
+            for name, _ignored in more:
+                draft.report.not_carried(f"{place}.{name}", _("only the first key of a filter counts in its program"))
             name = str(kind)
             yield FilterCall(draft, f"{place}.{name}", name, as_mapping(name, value), dialect)
         else:
-            draft.report.not_carried(place, "is no filter: neither a text nor a table")
+            draft.report.not_carried(place, _("is no filter: neither a text nor a table"))

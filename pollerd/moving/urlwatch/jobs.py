@@ -14,12 +14,13 @@ from pollerd.moving.urlwatch.dialect import Dialect
 from pollerd.moving.urlwatch.directives import apply_directive, in_order
 from pollerd.moving.urlwatch.documents import read_documents
 from pollerd.moving.urlwatch.filters import apply_filters, compare_body
+from pollerd.texts import N_, _
 
 _FILTERS = ("filter", "filters")
 _PROXIES = ("http_proxy", "https_proxy", "proxy")
 _BROWSER_KINDS = frozenset({"browser"})
 _PROGRAM_KINDS = frozenset({"shell", "command"})
-_TWICE = "is given twice in a table: the last counts, as in its program"
+_TWICE = N_("is given twice in a table: the last counts, as in its program")
 
 
 def read_jobs(data: bytes, dialect: Dialect, config: bytes | None = None, *, exact: bool = False) -> Moved:
@@ -34,9 +35,11 @@ def read_jobs(data: bytes, dialect: Dialect, config: bytes | None = None, *, exa
     drafts = list[Draft]()
     for number, (line, job, twice) in enumerate(read_documents(data), 1):
         for name in twice:
-            report.add(f"job {number} (line {line})", name, Fate.NOT_CARRIED, _TWICE)
+            report.add(_("job {number} (line {line})", number=number, line=line), name, Fate.NOT_CARRIED, _(_TWICE))
         if not isinstance(job, Mapping):
-            raise ConfigError(f"line {line}: a job must be a table with a url; given: a {type(job).__name__}")
+            raise ConfigError(
+                _("line {line}: a job must be a table with a url; given: a {name}", line=line, name=type(job).__name__)
+            )
         draft = _converted(number, {str(key): value for key, value in job.items()}, defaults, report, exact=exact)
         drafts.append(draft)
     return join(drafts, report)
@@ -55,7 +58,7 @@ def _converted(number: int, job: dict[str, object], defaults: JobDefaults, repor
         if key == url or key in _FILTERS or key in _PROXIES:
             continue
         if key in ("url", "navigate"):
-            draft.report.not_carried(key, f"{url} is used")
+            draft.report.not_carried(key, _("{url} is used", url=url))
         elif value is None:
             draft.report.nothing_said(key)
         else:
@@ -64,7 +67,7 @@ def _converted(number: int, job: dict[str, object], defaults: JobDefaults, repor
     _apply_filters(draft, job, defaults.dialect, exact=exact)
     draft.fields.pop("data_as_json", None)
     if kind in _PROGRAM_KINDS or url is None:
-        draft.report.not_carried("the whole job", "pollerd watches URLs, and starts no programs")
+        draft.report.not_carried(_("the whole job"), _("pollerd watches URLs, and starts no programs"))
     draft.is_left_out = not usable or not draft.url
     return draft
 
@@ -94,7 +97,7 @@ def _apply_proxies(draft: Draft, job: Mapping[str, object]) -> None:
         if name == option:
             set_proxy(draft, name, job[name])
         else:
-            draft.report.nothing_said(name, "it is not the proxy of this URL's scheme")
+            draft.report.nothing_said(name, _("it is not the proxy of this URL's scheme"))
 
 
 def _apply_filters(draft: Draft, job: Mapping[str, object], dialect: Dialect, *, exact: bool) -> None:
@@ -103,7 +106,7 @@ def _apply_filters(draft: Draft, job: Mapping[str, object], dialect: Dialect, *,
         if name in job and name not in filters:
             draft.report.nothing_said(name)
     for name in filters[1:]:
-        draft.report.not_carried(name, f"{filters[0]} is used")
+        draft.report.not_carried(name, _("{filters} is used", filters=filters[0]))
     if filters:
         apply_filters(draft, filters[0], job[filters[0]], dialect, exact=exact)
     else:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pollerd.moving.draft import Step
 from pollerd.moving.patterns import escaped
 from pollerd.moving.urlwatch.filter_parts import FilterCall, Handler
+from pollerd.texts import _
 
 _NEWLINE = "\n"
 
@@ -22,7 +23,7 @@ def _lines(kept: bool) -> Handler:
             if text:
                 call.step({"lines": {side: [{"text": text, "case": True}]}})
             else:
-                call.not_carried("text must be a text that is not empty")
+                call.not_carried(_("text must be a text that is not empty"))
             return
         pattern = call.pattern("re")
         if pattern is not None:
@@ -35,7 +36,7 @@ def _strip(call: FilterCall) -> None:
     chars, side = call.text("chars"), str(call.take("side", "both"))
     by_line = bool(call.take("splitlines"))
     if not chars:
-        how = "" if by_line and side == "both" else "on both sides, of each line"
+        how = "" if by_line and side == "both" else _("on both sides, of each line")
         call.step({"space": "trim"}, how)
         return
     among = "[" + escaped(chars) + "]+"
@@ -69,9 +70,9 @@ def _between(call: FilterCall) -> None:
         return
     step: Step = {"find": {"re": f"(?ms)^[^\\n]*?(?:{start})[^\\n]*\\n(.*?)^[^\\n]*?(?:{end})", "with": r"\1"}}
     if re.compile(start).groups:
-        call.not_carried("blocks of lines whose start has groups have no counterpart")
+        call.not_carried(_("blocks of lines whose start has groups have no counterpart"))
     else:
-        call.step(step, "blocks are found by one expression over the whole text")
+        call.step(step, _("blocks are found by one expression over the whole text"))
 
 
 def _sort(call: FilterCall) -> None:
@@ -87,7 +88,7 @@ def _unique(call: FilterCall) -> None:
 def _repeated(call: FilterCall) -> None:
     _split(call)
     if call.take("ignore_case"):
-        call.draft.report.not_carried(f"{call.key}.ignore_case", "repeats are found by their letter case")
+        call.draft.report.not_carried(f"{call.key}.ignore_case", _("repeats are found by their letter case"))
     call.step({"unique": "adjacent" if call.take("adjacent", True) else "all"})
 
 
@@ -101,7 +102,7 @@ def _split(call: FilterCall) -> None:
     separator = call.take("separator", _NEWLINE)
     if isinstance(separator, str) and separator not in ("", _NEWLINE):
         call.draft.add_step(call.key, {"replace": {"re": escaped(separator), "with": r"\n"}})
-        call.draft.report.approximated(f"{call.key}.separator", "each item is on its own line")
+        call.draft.report.approximated(f"{call.key}.separator", _("each item is on its own line"))
 
 
 LINE_FILTERS: Mapping[str, Handler] = {

@@ -40,6 +40,7 @@ from pollerd.notifications.channels.channel import (
     unanswered,
 )
 from pollerd.notifications.message import AnswerKind, Message, Receipt
+from pollerd.texts import N_, _
 
 # The daemon's side of the process: starts it, looks up names and opens connections for it, and kills it.
 
@@ -104,7 +105,7 @@ class AppriseProcess:
         if (reason := missing()) is not None:
             structlog.get_logger("pollerd.channels").warning("apprise_not_fenced", reason=reason)
         if "fault" in answer:
-            raise LostProcessError(f"the process for Apprise cannot be fenced: {answer['fault']}")
+            raise LostProcessError(_("the process for Apprise cannot be fenced: {fault}", fault=answer["fault"]))
 
     async def _listen(self) -> dict[str, Any]:
         """Answers look-ups and opens connections until another line comes, and returns that."""
@@ -112,9 +113,9 @@ class AppriseProcess:
             try:
                 answer = orjson.loads(await self._line())
             except (ValueError, OSError) as error:  # too long, no JSON, or the end
-                raise LostProcessError("the process for Apprise ended") from error
+                raise LostProcessError(_("the process for Apprise ended")) from error
             if not isinstance(answer, dict):
-                raise LostProcessError("the process for Apprise sent an unknown answer")
+                raise LostProcessError(_("the process for Apprise sent an unknown answer"))
             if "resolve" in answer:
                 await self._say(await self._resolved(str(answer["resolve"]), _port(answer)))
             elif "connect" in answer:
@@ -127,12 +128,12 @@ class AppriseProcess:
         assert self._socket is not None
         while b"\n" not in self._unread:
             if len(self._unread) > _LINE_BYTES:
-                raise ValueError("the line is too long")
+                raise ValueError(_("the line is too long"))
             more = await asyncio.get_running_loop().sock_recv(self._socket, _LINE_BYTES)
             if not more:
-                raise ConnectionResetError(errno.ECONNRESET, "the process ended")
+                raise ConnectionResetError(errno.ECONNRESET, _("the process ended"))
             self._unread += more
-        line, _, self._unread = self._unread.partition(b"\n")
+        line, _ignored, self._unread = self._unread.partition(b"\n")
         return line
 
     async def _say(self, line: Mapping[str, Any]) -> None:
@@ -140,7 +141,7 @@ class AppriseProcess:
         try:
             await asyncio.get_running_loop().sock_sendall(self._socket, orjson.dumps(line) + b"\n")
         except OSError as error:
-            raise LostProcessError("the process for Apprise ended") from error
+            raise LostProcessError(_("the process for Apprise ended")) from error
 
     async def _resolved(self, host: str, port: int) -> dict[str, Any]:
         try:
@@ -160,7 +161,9 @@ class AppriseProcess:
         """
         entry = self._looked_up.get(host)
         if entry is None:
-            await self._say({"refused": f"connection to {host!r}, which was not looked up for this message"})
+            await self._say(
+                {"refused": _("connection to {host!r}, which was not looked up for this message", host=host)}
+            )
             return
         seconds = patience if isinstance(patience, int | float) and patience > 0 else DEADLINE_SECONDS
         target = (*entry[:4], (host, port, *entry[4][2:]))
@@ -182,7 +185,7 @@ class AppriseProcess:
         try:
             socket.send_fds(self._socket, [b"{}\n"], [opened.fileno()])
         except OSError as error:
-            raise LostProcessError("the process for Apprise does not read what it asked for") from error
+            raise LostProcessError(_("the process for Apprise does not read what it asked for")) from error
 
 
 def _port(answer: Mapping[str, Any]) -> int:
@@ -192,10 +195,10 @@ def _port(answer: Mapping[str, Any]) -> int:
 
 # Refused services and options of Apprise: those that break what pollerd promises.
 
-_LOCAL = "reaches only this machine, and pollerd starts no programs and opens no local sockets for it"
-_DATAGRAMS = "sends datagrams, which are not guarded"
-_OWN_SOCKETS = "opens its own sockets, which are not guarded"
-_DEVICE = "uses a device of this machine"
+_LOCAL = N_("reaches only this machine, and pollerd starts no programs and opens no local sockets for it")
+_DATAGRAMS = N_("sends datagrams, which are not guarded")
+_OWN_SOCKETS = N_("opens its own sockets, which are not guarded")
+_DEVICE = N_("uses a device of this machine")
 _SERVICES: Final = {
     **dict.fromkeys(("dbus", "qt", "kde", "glib", "gnome", "macosx", "windows", "syslog", "file"), _LOCAL),
     **dict.fromkeys(("rsyslog", "growl"), _DATAGRAMS),
@@ -206,17 +209,17 @@ _SERVICES: Final = {
     "blink1": _DEVICE,
     "deltachat": _LOCAL,
 }
-_OWN_RETRIES = "pollerd itself tries again, and no sooner than it should"
-_TIMES = "pollerd sets the time limits"
-_FILES = "no files and no other URLs are read"
+_OWN_RETRIES = N_("pollerd itself tries again, and no sooner than it should")
+_TIMES = N_("pollerd sets the time limits")
+_FILES = N_("no files and no other URLs are read")
 _OPTIONS: Final = {
-    "optional": "a message that was not sent would count as sent",
+    "optional": N_("a message that was not sent would count as sent"),
     "retry": _OWN_RETRIES,
     "wait": _OWN_RETRIES,
-    "redirect": "redirects are not followed",
+    "redirect": N_("redirects are not followed"),
     "cto": _TIMES,
     "rto": _TIMES,
-    "store": "nothing is kept on disk",
+    "store": N_("nothing is kept on disk"),
     **dict.fromkeys(
         (
             "attach",
@@ -241,16 +244,18 @@ _FALSE = ("n", "0", "f", "-", "disable", "deny", "none")
 
 def refused_service(scheme: str) -> str | None:
     """Returns why the service of a URL's scheme (lower case) is refused; None: it is not."""
-    return _SERVICES.get(scheme)
+    why = _SERVICES.get(scheme)
+    return None if why is None else _(why)
 
 
 def refused_option(name: str, value: str) -> str | None:
     """Returns why an option of a URL is refused, name and value in lower case; None: it is not."""
     if name == "verify" and (not value or value.startswith(_FALSE) or value == "off"):
-        return "certificates are always verified"
+        return _("certificates are always verified")
     if name == "overflow" and value.startswith("s"):
-        return "one message is sent as one"
-    return _OPTIONS.get(name)
+        return _("one message is sent as one")
+    why = _OPTIONS.get(name)
+    return None if why is None else _(why)
 
 
 # Settings: one URL, which is secret as a whole but for its service.
@@ -258,7 +263,7 @@ def refused_option(name: str, value: str) -> str | None:
 APPRISE = "apprise"
 FORMATS = ("text", "markdown", "html")
 _SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9]{0,31})://[!-~]{1,4000}")
-_URL_ALLOWED = "an Apprise URL: service://…, printable ASCII, at most 4,000 characters"
+_URL_ALLOWED = N_("an Apprise URL: service://…, printable ASCII, at most 4,000 characters")
 
 
 _SCHEMES: Final = """
@@ -309,16 +314,16 @@ def apprise_settings(raw: Mapping[str, Any]) -> tuple[AppriseSettings, dict[str,
     chosen = fields.choice("format", FORMATS, "text")
     url = fields.text("url", _URL_ALLOWED, 4_040)
     if url is None:  # as it was stored: the URL is a secret
-        return AppriseSettings(fields.required("service", "given by the URL", 32), chosen), {}
+        return AppriseSettings(fields.required("service", _("given by the URL"), 32), chosen), {}
     shape = _SHAPE.fullmatch(url)
     if shape is None:
-        fields.refuse("url", _URL_ALLOWED)
+        fields.refuse("url", _(_URL_ALLOWED))
     service = shape[1].lower()
     if service not in SCHEMES and service not in _PAGES:
-        raise unknown_name("url", "service of Apprise", service, sorted(SCHEMES))
+        raise unknown_name("url", N_("service of Apprise"), service, sorted(SCHEMES))
     given_service = fields.raw("service")
     if given_service not in (None, service):
-        raise refusal("service", f"the URL is one of {service}: leave service out, or give that")
+        raise refusal("service", _("the URL is one of {service}: leave service out, or give that", service=service))
     check_url(service, url)
     return AppriseSettings(service, chosen), {"url": url}
 
@@ -327,12 +332,20 @@ def check_url(service: str, url: str) -> None:
     """Raises `InvalidValueError` for a service or an option that breaks what pollerd promises."""
     why = refused_service(service)
     if why is not None:
-        raise InvalidValueError("url", f"a service that needs nothing but HTTP or SMTP; {service}: {why}", NOT_SHOWN)
+        raise InvalidValueError(
+            "url",
+            _("a service that needs nothing but HTTP or SMTP; {service}: {why}", service=service, why=why),
+            NOT_SHOWN,
+        )
     for part in re.split(r"[?&;]", url)[1:]:
-        name, _, value = part.partition("=")
+        name, _ignored, value = part.partition("=")
         why = refused_option(unquote_plus(name).strip().lower(), unquote_plus(value).strip().lower())
         if why is not None:
-            raise InvalidValueError("url", f"without the option {unquote_plus(name)!r}: {why}", NOT_SHOWN)
+            raise InvalidValueError(
+                "url",
+                _("without the option {unquote_plus!r}: {why}", unquote_plus=unquote_plus(name), why=why),
+                NOT_SHOWN,
+            )
 
 
 _IDLE_SECONDS = 60.0
@@ -362,7 +375,11 @@ class AppriseChannel:
                 answer = await self._process.send(_clean(fields))
         except TimeoutError:
             await self._process.kill()
-            return Receipt(AnswerKind.RETRY, None, f"not known to be sent within {DEADLINE_SECONDS:g} s")
+            return Receipt(
+                AnswerKind.RETRY,
+                None,
+                _("not known to be sent within {deadline_seconds:g} s", deadline_seconds=DEADLINE_SECONDS),
+            )
         except LostProcessError as error:
             await self._process.kill()
             return Receipt(AnswerKind.RETRY, None, str(error))
@@ -386,9 +403,11 @@ class AppriseChannel:
             return Receipt(AnswerKind.SENT)
         if self._process.denial:
             return unanswered(OutcomeKind.BLOCKED_ADDRESS, self._process.denial)
-        detail = detail_of(log, _secret_parts(self._url)) or "Apprise says nothing more"
+        detail = detail_of(log, _secret_parts(self._url)) or _("Apprise says nothing more")
         if status == "INVALID":
-            return Receipt(AnswerKind.REFUSED, None, detail_of(f"Apprise does not understand the URL: {detail}"))
+            return Receipt(
+                AnswerKind.REFUSED, None, detail_of(_("Apprise does not understand the URL: {detail}", detail=detail))
+            )
         match = _STATUS.search(log)
         code = int(match[1]) if match else None
         kind = AnswerKind.RETRY if code is None or code < 400 else kind_of_answer(code)

@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
+from pollerd.texts import _
+
 _MEMORY_BYTES = 1024**3
 _SECONDS = 40
 """After so long in one message the process ends, should nobody end it."""
@@ -109,7 +111,7 @@ class ParentProcess:
             try:
                 self._socket.sendall(json.dumps(question).encode() + b"\n")
                 while not line.endswith(b"\n"):
-                    part, passed, _, _ = socket.recv_fds(self._socket, _READ_BYTES, 1, _CLOSE_ON_EXEC)
+                    part, passed, _ignored, _ignored = socket.recv_fds(self._socket, _READ_BYTES, 1, _CLOSE_ON_EXEC)
                     if not part:
                         os._exit(0)
                     line += part
@@ -129,7 +131,7 @@ class ParentProcess:
             raise PermissionError(answer["refused"])
         entries = [entry for entry in answer["addresses"] if family in (0, entry[0])]
         if not entries:
-            raise socket.gaierror(socket.EAI_NONAME, "no such name")
+            raise socket.gaierror(socket.EAI_NONAME, _("no such name"))
         return [
             (socket.AddressFamily(number), socket.SOCK_STREAM, socket.IPPROTO_TCP, "", tuple(place))
             for number, place in entries
@@ -138,7 +140,7 @@ class ParentProcess:
     def connection(self, address: Any, timeout: float | None) -> int:
         """Returns the descriptor of a connection to an address that was looked up for this message. Raises OSError."""
         if not isinstance(address, tuple) or len(address) < 2:
-            _refuse(f"connection to {address!r}")
+            _refuse(_("connection to {address!r}", address=address))
         answer = self.ask(connect=str(address[0]), port=int(address[1]), timeout=timeout)
         if "refused" in answer:
             _refuse(answer["refused"])
@@ -168,7 +170,7 @@ class Sockets:
                 return self._open(sock, family, type, proto, fileno)
             family, type = (socket.AF_INET if family == -1 else family), (socket.SOCK_STREAM if type == -1 else type)
             if family not in _FAMILIES or type & 0xF != socket.SOCK_STREAM:
-                _refuse("a socket that is not one of TCP")
+                _refuse(_("a socket that is not one of TCP"))
             self._open(sock, family, type, max(proto, 0), os.dup(self._unconnected.fileno()))
             self._options[sock] = []
             return None
@@ -220,7 +222,7 @@ class Gate:
 
     def _socket(self, family: int, kind: int) -> None:
         if family not in _FAMILIES or kind & 0xF != socket.SOCK_STREAM:
-            _refuse("a socket that is not one of TCP")
+            _refuse(_("a socket that is not one of TCP"))
 
     def _open(self, path: Any, mode: Any, flags: Any) -> None:
         reads = set(mode) <= set("rbtU") if isinstance(mode, str) else flags & ~_READING == 0
@@ -236,8 +238,8 @@ class Gate:
         _refuse(f"{event} {path!r}")
 
 
-def _refuse(what: str, *_: Any, **__: Any) -> NoReturn:
-    raise PermissionError(f"pollerd refuses: {what}")
+def _refuse(what: str, *_ignored: Any, **__: Any) -> NoReturn:
+    raise PermissionError(_("pollerd refuses: {what}", what=what))
 
 
 class Captured(logging.Handler):
@@ -335,7 +337,7 @@ def _warm_up() -> None:
     for module in (started, sys.modules.get("subprocess")):
         for name in ("fork_exec", "_fork_exec"):
             if module is not None and hasattr(module, name):
-                setattr(module, name, lambda *_, **__: _refuse("a program"))
+                setattr(module, name, lambda *_ignored, **__: _refuse("a program"))
 
 
 def _sent(message: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from pollerd.texts import _
+
 _X86_64, _AARCH64 = "x86_64", "aarch64"
 _AUDIT_ARCHITECTURES = {_X86_64: 0xC000003E, _AARCH64: 0xC00000B7}
 _NUMBERS = """
@@ -82,9 +84,9 @@ class _Check(NamedTuple):
 def missing() -> str | None:
     """Returns what this kernel refuses of the fence, as a clause for a sentence; None: all of it is there."""
     if not _has_seccomp():
-        return "this system has no seccomp for processes: system calls are not filtered"
+        return _("this system has no seccomp for processes: system calls are not filtered")
     if _landlock_abi() < 1:
-        return "this kernel has no Landlock: all files that pollerd can read are readable by native code"
+        return _("this kernel has no Landlock: all files that pollerd can read are readable by native code")
     return None
 
 
@@ -219,5 +221,5 @@ def _system_call(number: int, *arguments: int) -> int:
 def _checked(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"the kernel refuses the fence: {os.strerror(number)}")
+        raise OSError(number, _("the kernel refuses the fence: {strerror}", strerror=os.strerror(number)))
     return result

@@ -15,6 +15,7 @@ from pollerd.fetching.poster import Poster
 from pollerd.masking import NOT_SHOWN
 from pollerd.model import OutcomeKind
 from pollerd.notifications.message import AnswerKind, Message, Receipt
+from pollerd.texts import N_, _
 
 DEADLINE_SECONDS = 20.0
 """Longest time of one attempt, from its beginning to its answer."""
@@ -116,9 +117,11 @@ class GivenFields:
             if name not in known:
                 meant = _MEANT.get(str(name).lower(), "")
                 if meant in known:
-                    raise refusal("settings", f"unknown setting {str(name)!r}; did you mean {meant}?")
+                    raise refusal(
+                        "settings", _("unknown setting {name!r}; did you mean {meant}?", name=str(name), meant=meant)
+                    )
                 all_known = f"known: {', '.join(sorted(known))}"
-                raise unknown_name("settings", "setting", str(name), sorted(known), all_known)
+                raise unknown_name("settings", N_("setting"), str(name), sorted(known), all_known)
 
     def refuse(self, name: str, allowed: str) -> NoReturn:
         """Raises `InvalidValueError` for the field."""
@@ -145,7 +148,7 @@ class GivenFields:
 
     def host(self, name: str) -> str:
         """Returns a host: a name in ASCII or an address without brackets."""
-        allowed = "a host name in ASCII, or an IP address without brackets"
+        allowed = _("a host name in ASCII, or an IP address without brackets")
         value = self.required(name, allowed, 253)
         return value.lower() if _HOST.fullmatch(value) else self.refuse(name, allowed)
 
@@ -153,18 +156,18 @@ class GivenFields:
         """Returns `port`: 1 to 65535."""
         value = self._given.get("port", default)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 65_536:
-            self.refuse("port", "a whole number from 1 to 65535")
+            self.refuse("port", _("a whole number from 1 to 65535"))
         return value
 
     def choice(self, name: str, allowed: Collection[str], default: str) -> str:
         """Returns one of a few words."""
         value = self._given.get(name, default)
         if not isinstance(value, str) or value not in allowed:
-            near = with_nearest(f"one of {', '.join(allowed)}", str(value), list(allowed))
+            near = with_nearest(_("one of {allowed}", allowed=", ".join(allowed)), str(value), list(allowed))
             self.refuse(name, near)
         return value
 
     def flag(self, name: str, default: bool) -> bool:
         """Returns true or false."""
         value = self._given.get(name, default)
-        return value if isinstance(value, bool) else self.refuse(name, "true or false")
+        return value if isinstance(value, bool) else self.refuse(name, _("true or false"))

@@ -35,6 +35,7 @@ from pollerd.notifications.channels.jetstream_settings import (
 )
 from pollerd.notifications.message import AnswerKind, Message, Receipt
 from pollerd.notifications.payload import events_carried, payload_of
+from pollerd.texts import _
 
 # A client of NATS over one socket that was dialled through the guard: it dials nothing itself, and never again.
 
@@ -70,7 +71,7 @@ class DialledClient(Client):
         info.pop("connect_urls", None)
         if initial_connection and self._encrypted:
             if not info.get("tls_required") and not info.get("tls_available"):
-                raise Error("the server offers no TLS, which the channel requires")
+                raise Error(_("the server offers no TLS, which the channel requires"))
             info["tls_required"] = True
         await super()._process_info(info, initial_connection)
 
@@ -117,7 +118,7 @@ def _credentials(client: DialledClient, username: str | None, secrets: Mapping[s
         return {}
     key = signing_key(seed)
     if key is None:
-        raise ValueError("the seed is damaged")
+        raise ValueError(_("the seed is damaged"))
     options: dict[str, Any] = {"signature_cb": lambda nonce: signature(key, nonce)}
     if jwt is not None:
         written = bytearray(jwt.encode("ascii"))
@@ -150,7 +151,7 @@ class JetStreamChannel:
             complaint = "" if self._client is None else self._client.complaint
             await self.close()
             return self._answer_to(error, complaint)
-        done = "stored before" if acknowledged.duplicate else "stored"
+        done = _("stored before") if acknowledged.duplicate else "stored"
         return Receipt(AnswerKind.SENT, None, detail_of(f"{done} in {acknowledged.stream}, {acknowledged.seq}"))
 
     def events_carried(self, message: Message) -> int:
@@ -195,15 +196,17 @@ class JetStreamChannel:
         if isinstance(error, AuthorizationError) or any(word in text for word in _REFUSALS):
             return self._said(AnswerKind.REFUSED, complaint or str(error))
         if isinstance(error, MaxPayloadError) or (isinstance(error, APIError) and error.err_code == _TOO_LARGE):
-            return self._said(AnswerKind.DEAD, "the message is larger than the server takes")
+            return self._said(AnswerKind.DEAD, _("the message is larger than the server takes"))
         if isinstance(error, NoStreamResponseError | NoRespondersError):
-            return self._said(AnswerKind.RETRY, f"no stream takes the subject {self._settings.subject}")
+            return self._said(
+                AnswerKind.RETRY, _("no stream takes the subject {subject}", subject=self._settings.subject)
+            )
         if isinstance(error, APIError):
-            return self._said(AnswerKind.RETRY, f"the stream refuses: {error.description}")
+            return self._said(AnswerKind.RETRY, _("the stream refuses: {description}", description=error.description))
         if isinstance(error, NoAnswerError | TimeoutError):
-            return self._said(AnswerKind.RETRY, "no acknowledgement within the deadline")
+            return self._said(AnswerKind.RETRY, _("no acknowledgement within the deadline"))
         if isinstance(error, ConnectionClosedError):
-            return self._said(AnswerKind.RETRY, "the server closed the connection")
+            return self._said(AnswerKind.RETRY, _("the server closed the connection"))
         if isinstance(error, Error):
             return self._said(AnswerKind.RETRY, str(error))
         kind, detail = why_not_dialled(error)

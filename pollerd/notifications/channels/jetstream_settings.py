@@ -17,9 +17,10 @@ from pollerd.masking import NOT_SHOWN
 from pollerd.notifications.channels.channel import (
     GivenFields,
 )
+from pollerd.texts import N_, _
 
-SEED_ALLOWED = "the seed of a NATS user: 58 letters and digits that begin with SU"
-CREDENTIALS_ALLOWED = "the text of a NATS credentials file, with a user's JWT and seed"
+SEED_ALLOWED = N_("the seed of a NATS user: 58 letters and digits that begin with SU")
+CREDENTIALS_ALLOWED = N_("the text of a NATS credentials file, with a user's JWT and seed")
 _MAX_CREDENTIALS = 32_768
 _JWT = re.compile(r"-----BEGIN NATS USER JWT-----\s+([A-Za-z0-9_.-]+)\s+------END NATS USER JWT------")
 _SEED = re.compile(r"-----BEGIN USER NKEY SEED-----\s+([A-Z2-7]+)\s+------END USER NKEY SEED------")
@@ -74,8 +75,8 @@ _KNOWN = ("host", "port", "tls", "subject", "stream", "username", "password", "t
 _SECRETS = ("password", "token", "seed", "credentials")
 _SUBJECT = re.compile(r"[^\s.*>]+(?:\.[^\s.*>]+)*")
 _STREAM = re.compile(r"[^\s.*>/\\]{1,255}")
-_SUBJECT_ALLOWED = "a NATS subject without wildcards and spaces, at most 255 characters"
-_STREAM_ALLOWED = "the name of a stream: no spaces, dots, wildcards and slashes"
+_SUBJECT_ALLOWED = N_("a NATS subject without wildcards and spaces, at most 255 characters")
+_STREAM_ALLOWED = N_("the name of a stream: no spaces, dots, wildcards and slashes")
 
 
 class JetStreamSettings(Struct, frozen=True):
@@ -102,12 +103,12 @@ class JetStreamSettings(Struct, frozen=True):
 def jetstream_settings(raw: Mapping[str, Any]) -> tuple[JetStreamSettings, dict[str, str]]:
     """Returns settings and secrets. Raises `InvalidValueError`."""
     fields = GivenFields(raw, _KNOWN, _SECRETS)
-    subject = fields.required("subject", _SUBJECT_ALLOWED, 255)
+    subject = fields.required("subject", _(_SUBJECT_ALLOWED), 255)
     stream = fields.text("stream", _STREAM_ALLOWED, 255)
     if not _SUBJECT.fullmatch(subject):
-        fields.refuse("subject", _SUBJECT_ALLOWED)
+        fields.refuse("subject", _(_SUBJECT_ALLOWED))
     if stream is not None and not _STREAM.fullmatch(stream):
-        fields.refuse("stream", _STREAM_ALLOWED)
+        fields.refuse("stream", _(_STREAM_ALLOWED))
     settings = JetStreamSettings(
         host=fields.host("host"),
         subject=subject,
@@ -128,12 +129,12 @@ def _secrets(fields: GivenFields, settings: JetStreamSettings) -> dict[str, str]
     credentials = fields.raw("credentials")
     if credentials is not None:
         if not isinstance(credentials, str) or parts_of(credentials) is None:
-            fields.refuse("credentials", CREDENTIALS_ALLOWED)
+            fields.refuse("credentials", _(CREDENTIALS_ALLOWED))
         secrets["credentials"] = credentials
     if len(secrets) > 1:
-        raise InvalidValueError(sorted(secrets)[1], "given alone: one way to log in at a time", NOT_SHOWN)
+        raise InvalidValueError(sorted(secrets)[1], _("given alone: one way to log in at a time"), NOT_SHOWN)
     if "seed" in secrets and signing_key(secrets["seed"]) is None:
-        fields.refuse("seed", SEED_ALLOWED)
+        fields.refuse("seed", _(SEED_ALLOWED))
     if "password" in secrets and settings.username is None:
-        fields.refuse("username", "given with a password")
+        fields.refuse("username", _("given with a password"))
     return secrets

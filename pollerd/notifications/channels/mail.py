@@ -31,6 +31,7 @@ from pollerd.notifications.channels.channel import (
 )
 from pollerd.notifications.channels.mail_settings import STARTTLS, TLS, MailSettings
 from pollerd.notifications.message import AnswerKind, Message, Receipt
+from pollerd.texts import _
 
 # The e-mail of a message: the same at every attempt, but for its Date.
 #
@@ -137,7 +138,9 @@ class MailChannel:
             async with asyncio.timeout(DEADLINE_SECONDS):
                 refused = await self._deliver(mail, left)
         except TimeoutError:
-            return Receipt(AnswerKind.RETRY, None, f"no answer within {DEADLINE_SECONDS:g} s")
+            return Receipt(
+                AnswerKind.RETRY, None, _("no answer within {deadline_seconds:g} s", deadline_seconds=DEADLINE_SECONDS)
+            )
         except (aiosmtplib.SMTPException, *DIALLING_FAULTS) as error:
             return self._answer_to(error)
         return self._answer(message.id, settled | {recipient: refused.get(recipient, (250, "")) for recipient in left})
@@ -174,7 +177,7 @@ class MailChannel:
         """Returns what the recipients' answers mean together."""
         for_now = {recipient: reply for recipient, reply in settled.items() if 400 <= reply[0] < 500}
         for_good = {recipient: reply for recipient, reply in settled.items() if reply[0] >= 500}
-        if any(code in _REFUSED_CODES for code, _ in for_good.values()):
+        if any(code in _REFUSED_CODES for code, _ignored in for_good.values()):
             return self._said(AnswerKind.REFUSED, for_good)
         self._settled.pop(message_id, None)
         if for_now:
@@ -189,10 +192,10 @@ class MailChannel:
         return self._said(AnswerKind.SENT, for_good) if for_good else Receipt(AnswerKind.SENT, 250)
 
     def _said(self, kind: AnswerKind, refused: Refusals) -> Receipt:
-        codes = [code for code, _ in refused.values()]
+        codes = [code for code, _ignored in refused.values()]
         text = "; ".join(f"{recipient}: {code} {reply}" for recipient, (code, reply) in refused.items())
         status = 250 if kind is AnswerKind.SENT else codes[0]
-        return Receipt(kind, status, self._hidden(f"refused for {text}"))
+        return Receipt(kind, status, self._hidden(_("refused for {text}", text=text)))
 
     def _answer_to(self, error: Exception) -> Receipt:
         """Returns what an error means. Before the e-mail itself is offered, a refusal says nothing about it."""
@@ -224,13 +227,13 @@ async def _log_in(client: aiosmtplib.SMTP, username: str, password: str) -> None
     elif "cram-md5" in offered:
         await client.auth_crammd5(username, password)
     else:
-        raise aiosmtplib.SMTPException("the server takes no login by password here")
+        raise aiosmtplib.SMTPException(_("the server takes no login by password here"))
 
 
 async def _transact(client: aiosmtplib.SMTP, sender: str, recipients: list[str], mail: bytes) -> Refusals:
     """Offers the e-mail; returns who was refused. Raises `SMTPException`."""
     try:
-        refused, _ = await client.sendmail(sender, recipients, mail)
+        refused, _ignored = await client.sendmail(sender, recipients, mail)
     except aiosmtplib.SMTPRecipientsRefused as error:
         return {recipient.recipient: (recipient.code, str(recipient.message)) for recipient in error.recipients}
     with contextlib.suppress(aiosmtplib.SMTPException, OSError):  # it is sent already

@@ -12,6 +12,7 @@ from msgspec import Struct
 from pollerd.notifications.channels.channel import (
     GivenFields,
 )
+from pollerd.texts import N_, _
 
 MAIL = "email"
 STARTTLS, TLS, PLAIN = "starttls", "tls", "none"
@@ -20,7 +21,7 @@ _KNOWN = ("host", "port", "security", "sender", "recipients", "username", "passw
 _MAX_RECIPIENTS = 50
 _ADDRESS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _SEMICOLON = re.compile(r';(?=(?:[^"]*"[^"]*")*[^"]*\Z)')  # outside quotes
-_ADDRESS_ALLOWED = "an address like name@example.org, in ASCII; commas between several"
+_ADDRESS_ALLOWED = N_("an address like name@example.org, in ASCII; commas between several")
 
 
 class MailSettings(Struct, frozen=True):
@@ -57,7 +58,7 @@ def mail_settings(raw: Mapping[str, Any]) -> tuple[MailSettings, dict[str, str]]
     )
     password = fields.text("password", "1 to 1,000 printable characters")
     if password is not None and settings.username is None:
-        fields.refuse("username", "given with a password")
+        fields.refuse("username", _("given with a password"))
     return settings, {} if password is None else {"password": password}
 
 
@@ -65,23 +66,23 @@ def _recipients(fields: GivenFields) -> tuple[str, ...]:
     raw = fields.raw("recipients")
     texts = [raw] if isinstance(raw, str) else raw
     if not isinstance(texts, list | tuple) or not 0 < len(texts) <= _MAX_RECIPIENTS:
-        fields.refuse("recipients", f"a list of 1 to {_MAX_RECIPIENTS} addresses")
+        fields.refuse("recipients", _("a list of 1 to {max_recipients} addresses", max_recipients=_MAX_RECIPIENTS))
     addresses = list(dict.fromkeys(address for text in texts for address in _addresses(fields, "recipients", text)))
     if len(addresses) > _MAX_RECIPIENTS:
-        fields.refuse("recipients", f"a list of 1 to {_MAX_RECIPIENTS} addresses")
+        fields.refuse("recipients", _("a list of 1 to {max_recipients} addresses", max_recipients=_MAX_RECIPIENTS))
     return tuple(addresses)
 
 
 def _sender(fields: GivenFields) -> str:
     addresses = _addresses(fields, "sender", fields.raw("sender"))
-    return addresses[0] if len(addresses) == 1 else fields.refuse("sender", _ADDRESS_ALLOWED)
+    return addresses[0] if len(addresses) == 1 else fields.refuse("sender", _(_ADDRESS_ALLOWED))
 
 
 def _addresses(fields: GivenFields, name: str, value: object) -> list[str]:
     """Returns the addresses of a text: `a@example.org, Name <b@example.org>`; names are not kept."""
     if not isinstance(value, str) or not value.isprintable():
-        return fields.refuse(name, _ADDRESS_ALLOWED)
-    addresses = [address for _, address in getaddresses([_SEMICOLON.sub(",", value).strip(" ,")])]
+        return fields.refuse(name, _(_ADDRESS_ALLOWED))
+    addresses = [address for _ignored, address in getaddresses([_SEMICOLON.sub(",", value).strip(" ,")])]
     if not addresses or not all(map(_ADDRESS.fullmatch, addresses)):
-        return fields.refuse(name, _ADDRESS_ALLOWED)
+        return fields.refuse(name, _(_ADDRESS_ALLOWED))
     return addresses

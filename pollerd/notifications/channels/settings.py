@@ -18,6 +18,7 @@ from pollerd.notifications.channels.channel import ChannelEnvironment, MessageCh
 from pollerd.notifications.channels.jetstream_settings import JETSTREAM, JetStreamSettings, jetstream_settings
 from pollerd.notifications.channels.mail_settings import MAIL, MailSettings, mail_settings
 from pollerd.notifications.channels.webhook import WEBHOOK, WebhookSettings, webhook_settings
+from pollerd.texts import N_, _
 
 ChannelSettings: TypeAlias = WebhookSettings | MailSettings | JetStreamSettings | AppriseSettings
 KINDS: dict[str, Callable[[Mapping[str, Any]], tuple[ChannelSettings, dict[str, str]]]] = {
@@ -47,8 +48,8 @@ def parse_channel(kind: str, fields: Mapping[str, Any]) -> ParsedChannel:
     """Returns settings and secrets of what a user gave. Raises `InvalidValueError`."""
     if kind not in KINDS:
         if str(kind).lower() in _BY_APPRISE | SCHEMES:
-            raise refusal("kind", f"{kind} is a service of Apprise: use kind apprise")
-        raise unknown_name("kind", "kind of channel", str(kind), list(KINDS), "known: " + ", ".join(KINDS))
+            raise refusal("kind", _("{kind} is a service of Apprise: use kind apprise", kind=kind))
+        raise unknown_name("kind", N_("kind of channel"), str(kind), list(KINDS), "known: " + ", ".join(KINDS))
     settings, secrets = KINDS[kind](fields)
     return ParsedChannel(settings, secrets)
 
@@ -68,7 +69,7 @@ def change_channel(old: ParsedChannel, new: ParsedChannel) -> ParsedChannel:
     kept = {name: value for name, value in old.secrets.items() if new.settings.uses(name, new.secrets)}
     missing = sorted(kept.keys() - new.secrets.keys())
     if missing and old.settings.address() != new.settings.address():
-        allowed = "given again, because the address changes: secrets are sent only where they were given for"
+        allowed = _("given again, because the address changes: secrets are sent only where they were given for")
         raise InvalidValueError(missing[0], allowed, NOT_SHOWN)
     return ParsedChannel(new.settings, kept | new.secrets)
 
@@ -88,9 +89,9 @@ def complete_channel(parsed: ParsedChannel) -> ParsedChannel:
 
             return ParsedChannel(settings, complete_webhook(secrets))
         case AppriseSettings() if "url" not in secrets:
-            raise refusal("url", "is needed")
+            raise refusal("url", _("is needed"))
         case MailSettings(username=str()) | JetStreamSettings(username=str()) if "password" not in secrets:
-            raise refusal("password", "a username needs a password")
+            raise refusal("password", _("a username needs a password"))
         case _:
             return parsed
 
@@ -107,7 +108,7 @@ def make_channel(
         from pollerd.notifications.channels.webhook import Webhook
 
         if "secret" not in secrets:
-            raise refusal("secret", "is needed")
+            raise refusal("secret", _("is needed"))
         return Webhook(settings, complete.secrets, environment)
     if isinstance(settings, MailSettings):
         from pollerd.notifications.channels.mail import MailChannel

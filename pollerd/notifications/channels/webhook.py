@@ -25,6 +25,7 @@ from pollerd.notifications.channels.channel import (
 )
 from pollerd.notifications.message import Message, Receipt
 from pollerd.notifications.payload import events_carried, payload_of
+from pollerd.texts import _
 from pollerd.urls import normalise_url
 
 # Secrets and signatures (symmetric, `v1`).
@@ -120,7 +121,9 @@ def webhook_settings(raw: Mapping[str, Any]) -> tuple[WebhookSettings, dict[str,
     """Returns settings and secrets. Raises `InvalidValueError`."""
     fields = GivenFields(raw, _KNOWN, _SECRET)
     try:
-        url, _, query = normalise_url(fields.required("url", "an absolute http or https URL", 2_048)).partition("?")
+        url, _ignored, query = normalise_url(
+            fields.required("url", _("an absolute http or https URL"), 2_048)
+        ).partition("?")
     except InvalidValueError as error:
         raise error.of("url", given=_without_query(raw.get("url"))) from None
     secrets = {name: value for name in ("secret", "previous_secret") if (value := fields.text(name, SECRET_ALLOWED))}
@@ -139,7 +142,7 @@ def _without_query(value: object) -> object:
 
 def _until(fields: GivenFields, secrets: Mapping[str, str]) -> float | None:
     until = fields.raw("previous_until")
-    allowed = "a time in epoch seconds, given with previous_secret: until then both secrets sign"
+    allowed = _("a time in epoch seconds, given with previous_secret: until then both secrets sign")
     if until is None:
         return fields.refuse("previous_until", allowed) if "previous_secret" in secrets else None
     if isinstance(until, bool) or not isinstance(until, int | float) or not 0 <= until < 1e11:
@@ -236,5 +239,9 @@ def answer_of(posted: Posted, hidden: list[str]) -> Receipt:
     if status is None:
         return unanswered(posted.kind, detail_of(posted.detail, hidden))
     text = detail_of(posted.beginning.decode("utf-8", "replace"), hidden)
-    detail = detail_of(f"HTTP status {status}: {text}" if text else f"HTTP status {status}")
+    detail = detail_of(
+        _("HTTP status {status}: {text}", status=status, text=text)
+        if text
+        else _("HTTP status {status}", status=status)
+    )
     return Receipt(kind_of_answer(status), status, detail, posted.retry_after)

@@ -38,6 +38,7 @@ from pollerd.storage.schema import collection, page, page_host, page_link, site,
 from pollerd.storage.site_imports import SiteImport
 from pollerd.storage.statements import ColumnSource, ForEachRow, Statements, run, run_each
 from pollerd.storage.transactions import Subject, reads, writes
+from pollerd.texts import _
 from pollerd.urls import host_of
 
 # The link context of frontier pages: parents, link texts, siblings.
@@ -248,8 +249,12 @@ class Frontier(Subject):
             return CollectionRow(topic, 0, None)
         if row.topic != topic:
             raise ConfigError(
-                f"topic: this database holds a collection on {row.topic!r}, not on {topic!r}; another topic needs "
-                "another database"
+                _(
+                    "topic: this database holds a collection on {topic!r}, not on {topic_2!r}; another topic needs "
+                    "another database",
+                    topic=row.topic,
+                    topic_2=topic,
+                )
             )
         if row.words != words:
             connection.execute(update(collection).values(words=words, words_at=now))
@@ -356,7 +361,7 @@ class Frontier(Subject):
     def write_values(self, connection: Connection, values: Sequence[tuple[PageRow, float]]) -> None:
         """Writes the values of pages that are still on the frontier."""
         self.link_context.write_values(connection, [(row.id, value) for row, value in values])
-        self.renew_hosts(connection, {row.host_id for row, _ in values})
+        self.renew_hosts(connection, {row.host_id for row, _ignored in values})
 
     @writes
     def promote(
@@ -398,7 +403,7 @@ class Frontier(Subject):
         rows = connection.execute(self._best_pages, {"hosts": self._sql.id_list(room), "most": most})
         chosen, left = list[int](), dict(room)
         # Among equals the first discovered.
-        for host_id, _, page_id in sorted(rows, key=lambda row: (-row[1], row[2])):
+        for host_id, _ignored, page_id in sorted(rows, key=lambda row: (-row[1], row[2])):
             if left[host_id] > 0 and len(chosen) < limit:
                 left[host_id] -= 1
                 chosen.append(page_id)
@@ -461,7 +466,7 @@ def _becomes(i: int, own: dict[int, tuple[int, int]], theirs: dict[int, int]) ->
         return PageState.ASKED.value, "", own[i][0]
     if i in theirs:
         return PageState.COLLECTED.value, "", theirs[i]
-    return PageState.REJECTED.value, "its site was deleted", None
+    return PageState.REJECTED.value, _("its site was deleted"), None
 
 
 def _best_value() -> ScalarSelect[Any]:

@@ -1,7 +1,7 @@
 // The keys of all pages: as in mail and feed readers. None works in fields, or with Ctrl, Alt or Meta.
 import { option, setOption } from "./options.js";
 
-const PAGES = { o: "/", c: "/changes", s: "/sites", r: "/rules", k: "/collection", y: "/system" };
+const PAGES = { o: "/", c: "/changes", s: "/sites", r: "/rules", k: "/collection", b: "/budget", y: "/system" };
 const CHORD_MS = 1_500;
 
 export function listenForKeys() {

@@ -112,9 +112,11 @@ function say(text, state) {
   place.dataset.state = state;
 }
 
+const figure = (value) => (value < 10 ? String(Number(value.toPrecision(2))) : Math.round(value).toLocaleString("en"));
+
 function showHealth(data) {
   health = data;
-  const text = data.database ? `▲ database: ${data.database}` : data.offline ? "▲ our link is down" : "✓ polling";
+  const text = data.database ? `▲ database: ${data.database}` : data.offline ? "▲ no internet connection" : `✓ all well · ${figure(data.rate)}/${figure(data.budget)} checks a second`;
   if (document.getElementById("not-live").hidden) say(text, data.polling ? "fine" : "bad");
   const icon = document.querySelector("link[rel=icon]");
   const wanted = icon.href.replace(/icon(-alert)?\.svg$/, data.polling ? "icon.svg" : "icon-alert.svg");

@@ -37,6 +37,7 @@ if (!("visitor" in document.body.dataset)) {
 function show([site, at, outcome]) {
   for (const row of document.querySelectorAll(`[data-site="${Number(site)}"] [data-last]`)) {
     const time = document.createElement("time");
+    time.dataset.short = "";
     time.dateTime = new Date(at * 1000).toISOString();
     row.replaceChildren(time);
     row.dataset.outcome = outcome;

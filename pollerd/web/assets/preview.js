@@ -10,9 +10,9 @@ export function startPreview() {
   const place = document.getElementById("preview");
   let timer = null;
   let wasRead = place.querySelector("section") !== null;
-  const show = async () => {
+  const show = async (button = "preview", value = "1") => {
     const body = new URLSearchParams(new FormData(form));
-    body.set("preview", "1");
+    body.set(button, value);
     place.setAttribute("aria-busy", "true");
     try {
       await putFragment(place, form.action, { method: "POST", body });
@@ -24,11 +24,20 @@ export function startPreview() {
   };
   form.addEventListener("input", () => {
     clearTimeout(timer);
-    if (wasRead) timer = setTimeout(show, WAIT_MS);
+    if (wasRead) timer = setTimeout(() => show(), WAIT_MS);
   });
   form.querySelector("button[name=preview]").addEventListener("click", (event) => {
     event.preventDefault();
     show();
+  });
+  document.querySelector(".drawn")?.addEventListener("click", async (event) => {
+    const line = event.target.closest("button[name=pick]");
+    if (line === null) return;
+    event.preventDefault();
+    clearTimeout(timer);
+    await show("pick", line.value);
+    place.scrollIntoView({ block: "nearest" });
+    place.querySelector("button")?.focus({ preventScroll: true });
   });
   for (const button of form.querySelectorAll("button[name=add]")) {
     button.addEventListener("click", (event) => {

@@ -11,6 +11,7 @@ export function startSelection() {
   form.querySelector("thead th").append(all);
   const count = () => {
     const ticked = boxes.filter((box) => box.checked).length;
+    form.querySelector(".bulk").hidden = ticked === 0 && !every();
     said.textContent = `${ticked} selected`;
     all.checked = ticked === boxes.length;
     all.indeterminate = ticked > 0 && ticked < boxes.length;

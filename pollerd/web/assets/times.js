@@ -3,6 +3,7 @@ const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-d
 const day = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit" });
 const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 const ago = new Intl.RelativeTimeFormat("en", { numeric: "always", style: "long" });
+const short = new Intl.RelativeTimeFormat("en", { numeric: "always", style: "short" });
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
 
 /** Rewrites all times below `root`. */
@@ -10,17 +11,22 @@ export function writeTimes(root, now = Date.now()) {
   for (const one of root.querySelectorAll("time[datetime]")) {
     const at = new Date(one.dateTime);
     if (Number.isNaN(at.getTime())) continue;
-    const text = words(at, now);
+    const text = "short" in one.dataset ? relative(at, now, short) : words(at, now);
     if (one.textContent !== text) one.textContent = text;
     if (!one.title) one.title = `${whole.format(at)} · ${at.toISOString()}`;
   }
 }
 
+function relative(at, now, form) {
+  const seconds = (at.getTime() - now) / 1000;
+  const [unit, length] = UNITS.find(([, one]) => Math.abs(seconds) >= one) ?? UNITS[3];
+  return form.format(Math.round(seconds / length), unit);
+}
+
 function words(at, now) {
   const seconds = (at.getTime() - now) / 1000;
   const near = Math.abs(seconds) < 12 * 3600;
-  const [unit, length] = UNITS.find(([, one]) => Math.abs(seconds) >= one) ?? UNITS[3];
-  return `${near ? clock.format(at) : day.format(at)}, ${ago.format(Math.round(seconds / length), unit)}`;
+  return `${near ? clock.format(at) : day.format(at)}, ${relative(at, now, ago)}`;
 }
 
 /** Fills in the reader's time zone where a form asks for one and has none yet. */

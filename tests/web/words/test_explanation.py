@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from pollerd.daemon.views import ExplanationView, FeedView
+from pollerd.daemon.views import ComingChangesView, ExplanationView, FeedView
 from pollerd.web.explanation import half_life_in_words, words
 from pollerd.web.words import figure, how_often, percent, plain
 
@@ -93,6 +93,13 @@ def test_all_that_is_said_of_a_page_whose_rate_is_known() -> None:
             {},
             "It changes between once a day and 2.5 times a day (90 % sure); with rare bursts 6 times a day on average.",
         ),
+        (
+            {"next_30_days": ComingChangesView(4, 9, 1_019)},
+            {},
+            "In the coming month it will change 4 to 1,019 times (90",
+        ),
+        ({"next_30_days": ComingChangesView(0, 0, 1)}, {}, "In the coming month it will change at most 1 time (90"),
+        ({"next_30_days": ComingChangesView(0, 0, 0)}, {}, "In the coming month it will probably not change. The last"),
         ({"rate_low_per_day": None}, {}, "This allocator does not say how sure it is."),
         ({}, {"last_poll_at": None}, "It was not polled yet."),
         ({"rank": 2}, {}, "1 page is more urgent."),
@@ -137,11 +144,6 @@ def test_all_that_is_said_of_a_page_whose_rate_is_known() -> None:
         ),
         ({"feed": replace(SHOWS, full_polls=2)}, {}, "At 2 polls every item was new: items may have been lost."),
         ({"capped_to_uniform": True}, {}, "So that it does not eat the budget it gets what every page gets."),
-        (
-            {"notes": {"spell": "active: 3 times its long-run rate"}},
-            {},
-            "Just now it is livelier than usual (3 times).",
-        ),
         ({"notes": {"profile": "all sites change at 0.5 times their usual pace now"}}, {}, "All pages are quieter"),
         ({"notes": {"drift": "its rate drifts fast with probability 0.62"}}, {}, "Its rhythm has been changing."),
         ({"why_not_now": "something that is new here"}, {}, "Not now: something that is new here."),
@@ -171,7 +173,7 @@ def test_random_explanations_are_sentences() -> None:
             expected_interval=float(10 ** rng.uniform(-1, 9)),
             next_expected_poll_at=NOW + float(10 ** rng.uniform(-1, 8)),
             failures=int(rng.integers(0, 50)),
-            notes={"spell": f"quiet: {10 ** rng.uniform(-3, 3):.2g} times its long-run rate"},
+            notes={"profile": f"all sites change at {10 ** rng.uniform(-3, 3):.2g} times their usual pace now"},
         )
         text = told(said, Known(polls=int(rng.integers(0, 10**6)), last_poll_at=NOW - float(10 ** rng.uniform(-3, 9))))
         assert not re.search(r"None|nan|inf\b|\s-0|(?<![.,\d])1 times|e[+-]\d|unknown", text), text

@@ -32,6 +32,7 @@ from pollerd.detection.selection.conditions.logic import (
 from pollerd.detection.selection.document import list_of, shown, table
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.masking import masked
+from pollerd.texts import N_, _
 
 # Leaves of a condition: checked, and made from their JSON form.
 #
@@ -51,7 +52,7 @@ MAX_VERSIONS = 10_000
 MAX_LENGTH = 100_000_000
 
 Given = Mapping[str, object]
-_PATTERN = 'a text, or a table with text, or with re ({"text": "in stock"}, {"re": "v[0-9]+"})'
+_PATTERN = N_('a text, or a table with text, or with re ({"text": "in stock"}, {"re": "v[0-9]+"})')
 _EQUALS_TEXT = 1_000
 
 
@@ -88,7 +89,7 @@ def parse_leaf(context: LeafContext, place: LeafPlace, fields: Given) -> SignedL
     """Makes the leaf. `fields`: a table with keys that are texts. Raises `InvalidValueError` with the field."""
     if "value" in fields:
         context.values.add(name := _value_name(context, place, fields))
-        test = _single_test(place, {key: None for key in fields if key != "value"}, _VALUE_TESTS, 'a "value" leaf')
+        test = _single_test(place, {key: None for key in fields if key != "value"}, _VALUE_TESTS, _('a "value" leaf'))
         _check_options(place, fields, ("value", test), _VALUE_OPTIONS.get(test, ()))
         return _VALUE_TESTS[test](context, place, fields, name)
     test = _single_test(place, fields, _CONTENT_TESTS, "a leaf")
@@ -104,9 +105,13 @@ def _single_test(place: LeafPlace, fields: Mapping[str, object], tests: Mapping[
     unknown = next((key for key in fields if key not in tests and key not in _ANY_OPTION), None)
     names = ", ".join(tests)
     if unknown is not None and not keys:
-        raise InvalidValueError(place.at(masked(unknown[:60])), f"one test of {what}: {names}", unknown[:60])
+        raise InvalidValueError(
+            place.at(masked(unknown[:60])), _("one test of {what}: {names}", what=what, names=names), unknown[:60]
+        )
     raise InvalidValueError(
-        place.field, f"{what} with exactly one test of {names}", f"{' and '.join(keys)}" if keys else "none"
+        place.field,
+        _("{what} with exactly one test of {names}", what=what, names=names),
+        f"{' and '.join(keys)}" if keys else "none",
     )
 
 
@@ -115,7 +120,10 @@ def _check_options(place: LeafPlace, fields: Given, present: Collection[str], op
         if key in present or key in options:
             continue
         test = list(present)[-1]
-        raise refusal(place.at(masked(key[:60])), f"{test} takes {' and '.join(options) or 'no options'}")
+        raise refusal(
+            place.at(masked(key[:60])),
+            _("{test} takes {options}", test=test, options=" and ".join(options) or _("no options")),
+        )
 
 
 # --- parts of leaves -------------------------------------------------------------------------------------------------
@@ -125,21 +133,33 @@ def _value_name(context: LeafContext, place: LeafPlace, fields: Given) -> str:
     name = fields["value"]
     if isinstance(name, str) and name in context.names:
         return name
-    known = f"there are: {', '.join(sorted(context.names))}" if context.names else "the selection has none"
-    wrong = f'no value "{excerpt(masked(name))}"; {known}' if isinstance(name, str) else f"the name of a value; {known}"
-    raise InvalidValueError(place.at("value"), f"a value of the selection ({wrong})", document.shown(name))
+    known = (
+        _("there are: {names}", names=", ".join(sorted(context.names)))
+        if context.names
+        else _("the selection has none")
+    )
+    wrong = (
+        _('no value "{excerpt}"; {known}', excerpt=excerpt(masked(name)), known=known)
+        if isinstance(name, str)
+        else _("the name of a value; {known}", known=known)
+    )
+    raise InvalidValueError(
+        place.at("value"), _("a value of the selection ({wrong})", wrong=wrong), document.shown(name)
+    )
 
 
 def _pattern(context: LeafContext, where: str, value: object) -> NamedPattern:
     definition = {"text": value} if isinstance(value, str) else value
-    known = document.table(where, definition, _PATTERN)
+    known = document.table(where, definition, _(_PATTERN))
     context.patterns += 1
     if context.patterns > MAX_PATTERNS:
-        raise InvalidValueError(where, f"one of at most {MAX_PATTERNS} patterns of a condition", "one more")
+        raise InvalidValueError(
+            where, _("one of at most {max_patterns} patterns of a condition", max_patterns=MAX_PATTERNS), _("one more")
+        )
     for key in ("text", "re"):
         if known.get(key) == "":
             raise InvalidValueError(
-                where if isinstance(value, str) else f"{where}.{key}", "a text that is not empty", ""
+                where if isinstance(value, str) else f"{where}.{key}", _("a text that is not empty"), ""
             )
     pattern = context.compile_pattern(where, definition)
     text, expression = known.get("text"), known.get("re")
@@ -194,7 +214,7 @@ def _level_leaf(context: LeafContext, place: LeafPlace, fields: Given, test: str
 def _only_leaf(context: LeafContext, place: LeafPlace, fields: Given, test: str) -> SignedLeaf:
     kind, left = _kind(place, fields, test), fields.get("unless_left_below")
     if left is not None and kind == "removals":
-        raise refusal(place.at("unless_left_below"), "it goes with additions only")
+        raise refusal(place.at("unless_left_below"), _("it goes with additions only"))
     part = None if left is None else document.share(place.at("unless_left_below"), left)
     return SignedLeaf(leaves.SomeLines(kind, part), place.negated)
 
@@ -209,14 +229,16 @@ def _new_in_leaf(context: LeafContext, place: LeafPlace, fields: Given, test: st
         context.all_versions = True
         return SignedLeaf(leaves.NewLines(0), place.negated)
     if isinstance(number, str):
-        raise InvalidValueError(place.at(test), f'"all" or a whole number from 1 to {MAX_VERSIONS:,}', number)
+        raise InvalidValueError(
+            place.at(test), _('"all" or a whole number from 1 to {max_versions:,}', max_versions=MAX_VERSIONS), number
+        )
     versions = document.whole_number(place.at(test), number, 1, MAX_VERSIONS)
     context.versions = max(context.versions, versions)
     return SignedLeaf(leaves.NewLines(versions), place.negated)
 
 
 def _length_leaf(context: LeafContext, place: LeafPlace, fields: Given, test: str) -> SignedLeaf:
-    where, allowed = place.at(test), "a table with min, max, or both"
+    where, allowed = place.at(test), _("a table with min, max, or both")
     limits = document.table(where, fields[test], allowed)
     document.known_keys(where, limits, ("min", "max"), allowed)
     least, most = (
@@ -226,13 +248,13 @@ def _length_leaf(context: LeafContext, place: LeafPlace, fields: Given, test: st
     if least is None and most is None:
         raise InvalidValueError(where, allowed, "neither")
     if least is not None and most is not None and least > most:
-        raise InvalidValueError(f"{where}.max", f"at least min ({least:,})", most)
+        raise InvalidValueError(f"{where}.max", _("at least min ({least:,})", least=least), most)
     return _level(context, place, fields, leaves.ContentLength(least, most))
 
 
 def _size_leaf(context: LeafContext, place: LeafPlace, fields: Given, test: str) -> SignedLeaf:
     if fields[test] is None:
-        raise InvalidValueError(place.at(test), "a table with chars, share, or both", "null")
+        raise InvalidValueError(place.at(test), _("a table with chars, share, or both"), "null")
     since = _announced(place, fields)
     context.announced_content |= since
     return SignedLeaf(leaves.ChangeExtent(parse_least(place.at(test), fields[test]), since), place.negated)
@@ -263,7 +285,9 @@ def _equals_leaf(context: LeafContext, place: LeafPlace, fields: Given, name: st
     if isinstance(expected, str):
         if not 1 <= len(expected) <= _EQUALS_TEXT:
             raise InvalidValueError(
-                place.at("equals"), f"a number, or a text of 1 to {_EQUALS_TEXT:,} characters", expected
+                place.at("equals"),
+                _("a number, or a text of 1 to {equals_text:,} characters", equals_text=_EQUALS_TEXT),
+                expected,
             )
         return _level(context, place, fields, leaves.TextEquals(name, expected))
     number = document.exact_number(place.at("equals"), expected)
@@ -271,7 +295,7 @@ def _equals_leaf(context: LeafContext, place: LeafPlace, fields: Given, name: st
 
 
 def _changed_leaf(context: LeafContext, place: LeafPlace, fields: Given, name: str) -> SignedLeaf:
-    where, allowed = place.at("changed_by"), "a table with amount or percent"
+    where, allowed = place.at("changed_by"), _("a table with amount or percent")
     step = document.table(where, fields["changed_by"], allowed)
     document.known_keys(where, step, ("amount", "percent"), allowed)
     if len(step) != 1:
@@ -279,7 +303,7 @@ def _changed_leaf(context: LeafContext, place: LeafPlace, fields: Given, name: s
     (unit,) = step
     number: Decimal = document.exact_number(f"{where}.{unit}", step[unit])
     if not number:
-        raise InvalidValueError(f"{where}.{unit}", "a number other than 0 (below 0: a fall, above: a rise)", 0)
+        raise InvalidValueError(f"{where}.{unit}", _("a number other than 0 (below 0: a fall, above: a rise)"), 0)
     since = _announced(place, fields)
     if since:
         context.announced_values.add(name)
@@ -425,14 +449,14 @@ class _Parser:
     def node(self, place: LeafPlace, document: object, depth: int) -> ConditionNode:
         """Parses a condition and what is in it."""
         if depth > MAX_DEPTH:
-            raise InvalidValueError(place.field, f"nested at most {MAX_DEPTH} deep", "deeper")
+            raise InvalidValueError(place.field, _("nested at most {max_depth} deep", max_depth=MAX_DEPTH), "deeper")
         fields = table(place.field, document, _ALLOWED)
         combined = [key for key in _COMBINED if key in fields]
         if not combined:
             return self._leaf(place, fields)
         if len(fields) > 1:
             others = " and ".join(sorted(fields)[:5])
-            raise InvalidValueError(place.field, f"{combined[0]} and nothing else", shown(others))
+            raise InvalidValueError(place.field, _("{combined} and nothing else", combined=combined[0]), shown(others))
         if combined == ["not"]:
             return self.node(LeafPlace(place.at("not"), not place.negated), fields["not"], depth + 1)
         return self._several(place, combined[0], fields[combined[0]], depth)
@@ -450,5 +474,7 @@ class _Parser:
     def _leaf(self, place: LeafPlace, fields: Given) -> ConditionNode:
         self._leaves += 1
         if self._leaves > MAX_LEAVES:
-            raise InvalidValueError(place.field, f"one of at most {MAX_LEAVES} leaves", "one more")
+            raise InvalidValueError(
+                place.field, _("one of at most {max_leaves} leaves", max_leaves=MAX_LEAVES), _("one more")
+            )
         return parse_leaf(self._context, place, fields)

@@ -20,7 +20,7 @@ from pollerd.detection.selection.conditions.logic import (
     plain_percent,
     quoted,
 )
-from pollerd.quantities import counted
+from pollerd.texts import N_, _, n_
 
 Kind = Literal["additions", "removals"]
 
@@ -32,10 +32,16 @@ def _lines(view: ComparisonView, kind: Kind) -> tuple[str, ...]:
 def _counted(lines: tuple[str, ...], kind: Kind) -> str:
     done = "added" if kind == "additions" else "removed"
     if not lines:
-        return f"no line was {done}"
+        return _("no line was {done}", done=done)
     if len(lines) == 1:
-        return f"the line {quoted(lines[0])} was {done}"
-    return f"{counted(len(lines), 'line')} were {done}, first {quoted(lines[0])}"
+        return _("the line {lines} was {done}", lines=quoted(lines[0]), done=done)
+    return n_(
+        "{count} line were {done}, first {lines}",
+        "{count} lines were {done}, first {lines}",
+        len(lines),
+        done=done,
+        lines=quoted(lines[0]),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,7 @@ class SomeLines:
         lines = _lines(view, self.kind)
         before, after = len(view.given.before), len(view.given.after)
         if not lines and self.unless_left_below is not None and before and after <= self.unless_left_below * before:
-            return Finding(True, (f"{after:,} of {before:,} characters are left",))
+            return Finding(True, (_("{after:,} of {before:,} characters are left", after=after, before=before),))
         return Finding(bool(lines), (_counted(lines, self.kind),))
 
 
@@ -92,13 +98,30 @@ class NewLines:
             if not new:
                 break
             new = {digest: line for digest, line in new.items() if digest not in version}
-        among = f"the last {counted(self.versions, 'version')}" if self.versions else "any version"
+        among = (
+            n_("the last {count} version", "the last {count} versions", self.versions)
+            if self.versions
+            else _("any version")
+        )
         if not new:
-            return Finding(False, (f"no line is new in {among}" if self.versions else "no line is new",))
+            return Finding(
+                False, (_("no line is new in {among}", among=among) if self.versions else _("no line is new"),)
+            )
         first = next(reversed(new.values()))
         if len(new) == 1:
-            return Finding(True, (f"the line {quoted(first)} is not in {among}",))
-        return Finding(True, (f"{counted(len(new), 'line')} are not in {among}, first {quoted(first)}",))
+            return Finding(True, (_("the line {first} is not in {among}", first=quoted(first), among=among),))
+        return Finding(
+            True,
+            (
+                n_(
+                    "{count} line are not in {among}, first {first}",
+                    "{count} lines are not in {among}, first {first}",
+                    len(new),
+                    among=among,
+                    first=quoted(first),
+                ),
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +134,11 @@ class ContentLength:
     def find(self, view: ComparisonView) -> Finding:
         """Counts the characters."""
         length = len(view.given.after)
-        has = f"the content has {counted(length, 'character')}"
+        has = n_("the content has {count} character", "the content has {count} characters", length)
         if self.least is not None and length < self.least:
-            return Finding(False, (f"{has}, fewer than {self.least:,}",))
+            return Finding(False, (_("{has}, fewer than {least:,}", has=has, least=self.least),))
         if self.most is not None and length > self.most:
-            return Finding(False, (f"{has}, more than {self.most:,}",))
+            return Finding(False, (_("{has}, more than {most:,}", has=has, most=self.most),))
         return Finding(True, (has,))
 
 
@@ -130,10 +153,17 @@ class ChangeExtent:
         """Measures the change."""
         size = view.size_since_announced if self.since_announced else view.size
         share = f"{100 * size.share:.1f} %"
-        since = " since the announced content" if self.since_announced else ""
+        since = _(" since the announced content") if self.since_announced else ""
         differ = "differs" if size.chars == 1 else "differ"
-        fact = f"{counted(size.chars, 'character')} {differ}{since}, {share} of the content"
-        return Finding(self.least.reached_by(size), (fact if size.chars else f"nothing differs{since}",))
+        fact = n_(
+            "{count} character {differ}{since}, {share} of the content",
+            "{count} characters {differ}{since}, {share} of the content",
+            size.chars,
+            differ=differ,
+            since=since,
+            share=share,
+        )
+        return Finding(self.least.reached_by(size), (fact if size.chars else _("nothing differs{since}", since=since),))
 
 
 # Leaves about texts: edges (a text appears or disappears) and levels (a text is present or absent).
@@ -173,8 +203,18 @@ class TextInLines:
         search = self.pattern.pattern.search
         line = next((line for line in lines if search(line)), None)
         if line is None:
-            return Finding(False, (f"{self.pattern.name} is in no {self.place} line",))
-        return Finding(True, (f"{self.pattern.name} is in the {self.place} line {quoted(line)}",))
+            return Finding(False, (_("{pattern} is in no {place} line", pattern=self.pattern.name, place=self.place),))
+        return Finding(
+            True,
+            (
+                _(
+                    "{pattern} is in the {place} line {line}",
+                    pattern=self.pattern.name,
+                    place=self.place,
+                    line=quoted(line),
+                ),
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +225,7 @@ class TextLevel:
 
     def find(self, view: ComparisonView) -> Finding:
         """Searches the new content."""
-        return level(self.patterns, view.given.after, "is there")
+        return level(self.patterns, view.given.after, _("is there"))
 
 
 def edge(name: str, appears: bool, before: bool, after: bool) -> Finding:
@@ -193,7 +233,7 @@ def edge(name: str, appears: bool, before: bool, after: bool) -> Finding:
     if before != after:
         fact = f"{name} appeared" if after else f"{name} disappeared"
     else:
-        fact = f"{name} is there as before" if after else f"{name} is not there, as before"
+        fact = _("{name} is there as before", name=name) if after else _("{name} is not there, as before", name=name)
     return Finding(before != after and after is appears, (fact,))
 
 
@@ -204,7 +244,9 @@ def level(patterns: tuple[NamedPattern, ...], text: str, ending: str) -> Finding
         return Finding(True, (f"{matching.name} {ending}",))
     if len(patterns) == 1:
         return Finding(False, (f"{patterns[0].name} {ending.replace('is', 'is not', 1)}",))
-    return Finding(False, (f"none of {joined([pattern.name for pattern in patterns])} {ending}",))
+    return Finding(
+        False, (_("none of {joined} {ending}", joined=joined([pattern.name for pattern in patterns]), ending=ending),)
+    )
 
 
 # Leaves about values that were read from a content: numbers and texts.
@@ -219,7 +261,7 @@ Relation = Literal["above", "below", "equals"]
 
 def _problem(value: ComparableValue | None) -> str:
     if value is None:
-        return "no value was read"
+        return _("no value was read")
     return value.problem
 
 
@@ -228,14 +270,16 @@ def _unknown(name: str, why: str) -> Finding:
 
 
 def _no_earlier(name: str, what: str) -> Finding:
-    return Finding(None, (f"{excerpt(name)}: no earlier {what} to compare with",), (name,))
+    return Finding(
+        None, (_("{excerpt}: no earlier {what} to compare with", excerpt=excerpt(name), what=what),), (name,)
+    )
 
 
 def _comparable(number: Decimal | None) -> Decimal | None:
     """Returns a number of which all arithmetic here is exact, else None."""
     if number is None or not number.is_finite():
         return None
-    _, digits, exponent = number.as_tuple()
+    _ignored, digits, exponent = number.as_tuple()
     fits = isinstance(exponent, int) and abs(exponent) <= _MAX_DIGITS and len(digits) <= _MAX_DIGITS
     return number if fits else None
 
@@ -247,7 +291,7 @@ def _number(values: Mapping[str, ComparableValue], name: str) -> tuple[Decimal |
     if problem or value is None:
         return None, problem
     number = _comparable(value.number)
-    return number, "" if number is not None else "it is no number"
+    return number, "" if number is not None else _("it is no number")
 
 
 def _last_number(values: Mapping[str, ComparableValue], name: str) -> Decimal | None:
@@ -279,8 +323,8 @@ class NumberLevel:
         if number is None:
             return _unknown(self.name, problem)
         holds = _holds(number, self.relation, self.limit)
-        word = self.relation if self.relation != "equals" else "equal to"
-        is_ = "is" if holds else "is not"
+        word = self.relation if self.relation != "equals" else _("equal to")
+        is_ = "is" if holds else _("is not")
         fact = f"{excerpt(self.name)} {plain_number(number)} {is_} {word} {plain_number(self.limit)}"
         return Finding(holds, (fact,))
 
@@ -307,13 +351,27 @@ class NumberCrossing:
         now = f"{excerpt(self.name)} {plain_number(number)}"
         limit = plain_number(self.limit)
         if not _holds(number, self.side, self.limit):
-            return Finding(False, (f"{now} is not {self.side} {limit}",))
+            return Finding(False, (_("{now} is not {side} {limit}", now=now, side=self.side, limit=limit),))
         last = _last_number(view.given.last_values, self.name)
         if last is None:
             return _no_earlier(self.name, "number")
         if _holds(last, self.side, self.limit):
-            return Finding(False, (f"{now} is {self.side} {limit} as {plain_number(last)} was",))
-        return Finding(True, (f"{now} crossed {limit}, it was {plain_number(last)}",))
+            return Finding(
+                False,
+                (
+                    _(
+                        "{now} is {side} {limit} as {plain_number} was",
+                        now=now,
+                        side=self.side,
+                        limit=limit,
+                        plain_number=plain_number(last),
+                    ),
+                ),
+            )
+        return Finding(
+            True,
+            (_("{now} crossed {limit}, it was {plain_number}", now=now, limit=limit, plain_number=plain_number(last)),),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,9 +396,28 @@ class NumberChange:
         if old is None:
             return _no_earlier(self.name, "number")
         if number == old:
-            return Finding(False, (f"{excerpt(self.name)} {plain_number(number)} is as before",))
+            return Finding(
+                False,
+                (
+                    _(
+                        "{excerpt} {plain_number} is as before",
+                        excerpt=excerpt(self.name),
+                        plain_number=plain_number(number),
+                    ),
+                ),
+            )
         if self.percent and old == 0:
-            return Finding(None, (f"{excerpt(self.name)} {plain_number(number)}: no percent of 0",), (self.name,))
+            return Finding(
+                None,
+                (
+                    _(
+                        "{excerpt} {plain_number}: no percent of 0",
+                        excerpt=excerpt(self.name),
+                        plain_number=plain_number(number),
+                    ),
+                ),
+                (self.name,),
+            )
         change = _EXACT.subtract(number, old)
         return Finding(self._reached(change, old), (self._fact(number, old, change),))
 
@@ -356,13 +433,24 @@ class NumberChange:
         return size >= least if self.step > 0 else size <= least
 
     def _fact(self, number: Decimal, old: Decimal, change: Decimal) -> str:
-        way = "rose" if change > 0 else "fell"
+        way = _("rose") if change > 0 else _("fell")
         by = plain_percent(change.copy_abs(), old.copy_abs()) if self.percent else plain_number(change.copy_abs())
         unit = " %" if self.percent else ""
-        threshold = f"{'rise' if self.step > 0 else 'fall'} of {plain_number(self.step.copy_abs())}{unit}"
-        since = " since the announced one" if self.since_announced else ""
-        reached = "at least the" if self._reached(change, old) else "not the"
-        numbers = f"{way} by {by} from {plain_number(old)} to {plain_number(number)}"
+        threshold = _(
+            "{step} of {plain_number}{unit}",
+            step=_("rise") if self.step > 0 else _("fall"),
+            plain_number=plain_number(self.step.copy_abs()),
+            unit=unit,
+        )
+        since = _(" since the announced one") if self.since_announced else ""
+        reached = _("at least the") if self._reached(change, old) else _("not the")
+        numbers = _(
+            "{way} by {by} from {plain_number} to {plain_number_2}",
+            way=way,
+            by=by,
+            plain_number=plain_number(old),
+            plain_number_2=plain_number(number),
+        )
         return f"{excerpt(self.name)} {numbers}{since}, {reached} {threshold}"
 
 
@@ -379,7 +467,8 @@ class TextEquals:
         if problem:
             return _unknown(self.name, problem)
         holds = text.strip().casefold() == self.text.strip().casefold()
-        fact = f"{excerpt(self.name)} {quoted(text)} is {'' if holds else 'not '}{quoted(self.text)}"
+        template = N_("{name} {text} is {other}") if holds else N_("{name} {text} is not {other}")
+        fact = _(template, name=excerpt(self.name), text=quoted(text), other=quoted(self.text))
         return Finding(holds, (fact,))
 
 
@@ -399,7 +488,7 @@ class ValueTextEdge:
         now = bool(self.pattern.pattern.search(text))
         what = f"{self.pattern.name} in {excerpt(self.name)} {quoted(text)}"
         if now is not self.appears:
-            return Finding(False, (f"{what} is there" if now else f"{what} is not there",))
+            return Finding(False, (_("{what} is there", what=what) if now else _("{what} is not there", what=what),))
         last = _last_text(view, self.name)
         if last is None:
             return _no_earlier(self.name, "text")
@@ -418,4 +507,4 @@ class ValueTextLevel:
         text, problem = _text(view, self.name)
         if problem:
             return _unknown(self.name, problem)
-        return level(self.patterns, text, f"is in {excerpt(self.name)} {quoted(text)}")
+        return level(self.patterns, text, _("is in {excerpt} {text}", excerpt=excerpt(self.name), text=quoted(text)))

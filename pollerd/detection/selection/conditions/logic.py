@@ -19,6 +19,7 @@ from typing import Protocol
 
 from pollerd.detection.selection.conditions.change_size import ChangeSize, LineChanges, change_size, line_changes
 from pollerd.detection.selection.document import known_keys, share, table, whole_number
+from pollerd.texts import _
 
 # Inputs of a condition: patterns, readings of values, and the two contents that it compares.
 #
@@ -129,7 +130,7 @@ class SignedLeaf:
     def find(self, view: ComparisonView) -> Finding:
         """Returns what the leaf finds."""
         if self.sticky and view.given.after == view.announced:
-            return Finding(False, ("the content is the one announced last",))
+            return Finding(False, (_("the content is the one announced last"),))
         finding = self.leaf.find(view)
         if not self.negated or finding.state is None:
             return finding
@@ -197,8 +198,8 @@ def parse_least(field: str, document: object) -> Least:
     """
     if document is None:
         return Least()
-    fields = table(field, document, "a table with chars, share, or both")
-    known_keys(field, fields, ("chars", "share"), "a table with chars, share, or both")
+    fields = table(field, document, _("a table with chars, share, or both"))
+    known_keys(field, fields, ("chars", "share"), _("a table with chars, share, or both"))
     chars, part = fields.get("chars"), fields.get("share")
     return Least(
         chars=1 if chars is None else whole_number(f"{field}.chars", chars, 0, MAX_CHARS),
@@ -254,4 +255,4 @@ def joined(facts: Sequence[str]) -> str:
     """Returns facts as one line: the first three, and how many more there are."""
     shown = " and ".join(dict.fromkeys(facts[:_MAX_FACTS]))
     more = len(facts) - _MAX_FACTS
-    return f"{shown} and {more} more" if more > 0 else shown
+    return _("{shown} and {more} more", shown=shown, more=more) if more > 0 else shown

@@ -11,6 +11,7 @@ import re
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from pollerd.detection.selection.expressions.refusal import Refusal, checked_source
+from pollerd.texts import N_, _
 
 MAX_DEPTH, MAX_ALTERNATIVES, MAX_CHEAP = 10, 100, 20
 """Maximum depth of brackets; number of selectors; number of parts (tags, classes, …) that is cheap."""
@@ -29,24 +30,24 @@ _LISTS = frozenset(("has", "is", "not", "where"))
 _COUNTED = frozenset(("nth-child", "nth-last-child", "nth-last-of-type", "nth-of-type"))
 _IN_BRACKETS = {
     **dict.fromkeys(_LISTS, "a selector"),
-    **dict.fromkeys(_COUNTED, "a count (2, odd, even or 2n+1)"),
+    **dict.fromkeys(_COUNTED, N_("a count (2, odd, even or 2n+1)")),
     "lexbor-contains": "a text",
 }
 """Pseudo-classes with brackets, and what is in them."""
 _PSEUDO_HINTS = {
     **dict.fromkeys(
         ("contains", "-soup-contains", "-soup-contains-own", "has-text", "icontains"),
-        'is not CSS; write ":lexbor-contains(\\"…\\")" or use lines.keep',
+        N_('is not CSS; write ":lexbor-contains(\\"…\\")" or use lines.keep'),
     ),
-    "": "needs a name",
-    "first": "is not CSS; set limit: 1 next to it",
+    "": N_("needs a name"),
+    "first": N_("is not CSS; set limit: 1 next to it"),
     **dict.fromkeys(
-        ("eq", "gt", "lt", "last", "nth"), 'is not CSS; write ":nth-child(…)", or set skip and limit next to it'
+        ("eq", "gt", "lt", "last", "nth"), N_('is not CSS; write ":nth-child(…)", or set skip and limit next to it')
     ),
-    **dict.fromkeys(("even", "odd"), 'is not CSS; write ":nth-child(even)" or ":nth-child(odd)"'),
-    **dict.fromkeys(("matches", "any", "-webkit-any", "-moz-any"), 'is not CSS; write ":is(…)"'),
-    **dict.fromkeys(("text", "attr"), "is not CSS; text is taken anyway, and a value has its field attribute"),
-    **dict.fromkeys(("visible", "hidden"), "is not CSS; name the hidden elements by class or attribute"),
+    **dict.fromkeys(("even", "odd"), N_('is not CSS; write ":nth-child(even)" or ":nth-child(odd)"')),
+    **dict.fromkeys(("matches", "any", "-webkit-any", "-moz-any"), N_('is not CSS; write ":is(…)"')),
+    **dict.fromkeys(("text", "attr"), N_("is not CSS; text is taken anyway, and a value has its field attribute")),
+    **dict.fromkeys(("visible", "hidden"), N_("is not CSS; name the hidden elements by class or attribute")),
     **dict.fromkeys(
         (
             *("active", "autofill", "current", "default", "focus", "focus-visible", "focus-within", "fullscreen"),
@@ -54,32 +55,32 @@ _PSEUDO_HINTS = {
             *("past", "paused", "playing", "popover-open", "target", "target-within", "user-invalid", "user-valid"),
             *("valid", "visited"),
         ),
-        "is a state in a browser, which a fetched page does not have; remove it",
+        N_("is a state in a browser, which a fetched page does not have; remove it"),
     ),
-    **dict.fromkeys(("scope", "defined", "host"), "is not supported; remove it"),
-    **dict.fromkeys(("lang", "dir"), 'is not supported; write it as an attribute, for example "[lang=…]"'),
+    **dict.fromkeys(("scope", "defined", "host"), N_("is not supported; remove it")),
+    **dict.fromkeys(("lang", "dir"), N_('is not supported; write it as an attribute, for example "[lang=…]"')),
 }
 _NOT_CSS = (
-    (r"!=", '"!=" is not CSS; write ":not([…=…])"'),
-    (r"!", '"!" is not CSS; write ":not(…)"'),
-    (r"@", "attributes cannot be selected; a value has its field attribute"),
-    (r"/", "this is not CSS; a path with / is for xpath"),
-    (r"\$(?!=)", "this is not CSS; a path with $ is for jsonpath"),
-    (r"&", "nesting is not supported; write the whole selector"),
-    (r"\|(?!=)", 'namespaces are not supported; leave out what is before "|"'),
-    (r"<", "this is not CSS; a tag is written without < and >"),
-    (r"[{}]", "write only the selector, without { and what follows"),
+    (r"!=", N_('"!=" is not CSS; write ":not([…=…])"')),
+    (r"!", N_('"!" is not CSS; write ":not(…)"')),
+    (r"@", N_("attributes cannot be selected; a value has its field attribute")),
+    (r"/", N_("this is not CSS; a path with / is for xpath")),
+    (r"\$(?!=)", N_("this is not CSS; a path with $ is for jsonpath")),
+    (r"&", N_("nesting is not supported; write the whole selector")),
+    (r"\|(?!=)", N_('namespaces are not supported; leave out what is before "|"')),
+    (r"<", N_("this is not CSS; a tag is written without < and >")),
+    (r"[{}]", N_("write only the selector, without { and what follows")),
     (
         r"[#.]-?(?=[\d\s#.:,>+~*()\[\]]|$)",
-        'no ID or class begins like this; if it does, write [id="…"] or [class~="…"]',
+        N_('no ID or class begins like this; if it does, write [id="…"] or [class~="…"]'),
     ),
-    (r"(?<==)\s*-?\d", "the value of an attribute needs quotes"),
-    (r"\[\s*(?=[\]=]|$)", '"[" needs an attribute name'),
-    (r"[(,]\s*(?=[,)]|$)", "something is missing behind this"),
-    (r"[>+~]\s*(?=[,)>+~]|$)", "a selector is missing behind this"),
-    (r"^\s*[>+~]", "a selector cannot begin with this"),
+    (r"(?<==)\s*-?\d", N_("the value of an attribute needs quotes")),
+    (r"\[\s*(?=[\]=]|$)", N_('"[" needs an attribute name')),
+    (r"[(,]\s*(?=[,)]|$)", N_("something is missing behind this")),
+    (r"[>+~]\s*(?=[,)>+~]|$)", N_("a selector is missing behind this")),
+    (r"^\s*[>+~]", N_("a selector cannot begin with this")),
 )
-_NOT_CSS_PATTERN = re.compile("|".join(f"({pattern})" for pattern, _ in _NOT_CSS), re.A)
+_NOT_CSS_PATTERN = re.compile("|".join(f"({pattern})" for pattern, _ignored in _NOT_CSS), re.A)
 
 
 # The check. Strings, escapes and comments are masked first, so that every other sign means what it says.
@@ -107,11 +108,11 @@ class _Check:
         self.warnings: list[str] = []
         self._number = 0
         if (len(self._source) - len(self._source.rstrip("\\"))) % 2:
-            refusal.at(len(self._source) - 1, r'a single "\" at the end; write \\')
+            refusal.at(len(self._source) - 1, _(r'a single "\" at the end; write \\'))
         plain = _MASKED.sub(self._mask, self._source)
         unknown = _NOT_CSS_PATTERN.search(plain)
         if unknown is not None and unknown.lastindex is not None:
-            refusal.at(unknown.start(), _NOT_CSS[unknown.lastindex - 1][1])
+            refusal.at(unknown.start(), _(_NOT_CSS[unknown.lastindex - 1][1]))
         plain = _ATTRIBUTE.sub(self._mask_attribute, plain)
         self.cheap = not set(":+~") & set(plain) and len(_PART.findall(plain)) <= MAX_CHEAP
         for match in _PSEUDO_CLASS.finditer(plain):
@@ -127,11 +128,11 @@ class _Check:
         """Returns as many characters that mean nothing."""
         if match["comment"]:
             if not match["ended"]:
-                self._refusal.at(match.start(), '"/*" is never closed')
+                self._refusal.at(match.start(), _('"/*" is never closed'))
             return " " * len(match[0])
         if match["text"] and not (match["closed"] or match["closed_too"]):
             if match.end() < len(self._source):
-                self._refusal.at(match.end(), f"a line ends within the text that {match[0][0]} opens")
+                self._refusal.at(match.end(), _("a line ends within the text that {match} opens", match=match[0][0]))
             self._warn_of_open(match.start())
         return ("'" if match["text"] else "x") * len(match[0])
 
@@ -141,17 +142,22 @@ class _Check:
         return "[".ljust(len(match[0]), "x")
 
     def _warn_of_open(self, at: int) -> None:
-        self.warnings.append(f'character {at + 1}: "{self._source[at]}" is left open; it is closed at the end')
+        self.warnings.append(
+            _('character {at}: "{source}" is left open; it is closed at the end', at=at + 1, source=self._source[at])
+        )
 
     def _check_pseudo_class(self, match: re.Match[str]) -> None:
         name = match["name"].lower()
         if match["colons"] == "::":
-            hint = '"::" does not name an element: select the element itself; its text is taken anyway'
+            hint = _('"::" does not name an element: select the element itself; its text is taken anyway')
             self._refusal.at(match.start(), hint)
         if name in _IN_BRACKETS and not match["bracket"]:
-            self._refusal.at(match.start(), f'":{match["name"]}" needs {_IN_BRACKETS[name]} in brackets')
+            self._refusal.at(
+                match.start(),
+                _('":{name}" needs {in_brackets} in brackets', name=match["name"], in_brackets=_(_IN_BRACKETS[name])),
+            )
         if name not in (_IN_BRACKETS if match["bracket"] else _PLAIN):
-            hint = _PSEUDO_HINTS.get(name, "is not supported; name the elements by tag, class or attribute")
+            hint = _(_PSEUDO_HINTS.get(name, N_("is not supported; name the elements by tag, class or attribute")))
             self._refusal.at(match.start(), f'":{match["name"]}" {hint}')
 
     def _check_depth(self, plain: str) -> None:
@@ -159,19 +165,22 @@ class _Check:
         for at, sign in enumerate(plain):
             depth += (sign == "(") - (sign == ")")
             if depth > MAX_DEPTH:
-                self._refusal.at(at, f"more than {MAX_DEPTH} brackets within each other")
+                self._refusal.at(at, _("more than {max_depth} brackets within each other", max_depth=MAX_DEPTH))
 
     def _check_bracket(self, name: str, colon: int, match: re.Match[str]) -> None:
         """Checks the selectors in an innermost bracket. name: of its pseudo-class, with the colon before it."""
         inside, start = match["inside"], match.start("inside")
         if not name.startswith(":") or name[1:] not in _IN_BRACKETS:
-            self._refusal.at(match.start(), '"(" can only be behind a pseudo-class, for example :not(…)')
+            self._refusal.at(match.start(), _('"(" can only be behind a pseudo-class, for example :not(…)'))
         if not match["closed"]:
             self._warn_of_open(match.start())
         if name[1:] in _COUNTED:
             count = _COUNT.match(inside)
             if count is None or (count["of"] and name.endswith("-of-type")):
-                self._refusal.at(colon, f'"{name}" needs {_IN_BRACKETS[name[1:]]} in brackets')
+                self._refusal.at(
+                    colon,
+                    _('"{name}" needs {in_brackets} in brackets', name=name, in_brackets=_(_IN_BRACKETS[name[1:]])),
+                )
             if count["of"]:
                 self._check_list(inside[count.end() :], start + count.end(), relative=False)
         elif name[1:] in _LISTS:
@@ -182,18 +191,23 @@ class _Check:
         for part in plain.split(","):
             self._number += 1
             if self._number > MAX_ALTERNATIVES:
-                self._refusal.at(start, f"more than {MAX_ALTERNATIVES} selectors; use several steps")
+                self._refusal.at(
+                    start,
+                    _("more than {max_alternatives} selectors; use several steps", max_alternatives=MAX_ALTERNATIVES),
+                )
             selector = self._source[start : start + len(part)]
             if relative and part.lstrip().startswith((">", "+", "~")):
                 selector = f"*{selector}"
             try:
                 self._engine.css(selector)
             except SelectolaxError:
-                self._refusal.at(min(start, len(self._source) - 1), f"{selector.strip()[:40]!r} is no selector")
+                self._refusal.at(
+                    min(start, len(self._source) - 1), _("{selector!r} is no selector", selector=selector.strip()[:40])
+                )
             start += len(part) + 1
 
 
-_KIND = "a CSS selector"
+_KIND = N_("a CSS selector")
 
 
 class CssSelector:
@@ -223,6 +237,6 @@ def compile_css(field: str, selector: object) -> CssSelector:
     Raises `InvalidValueError`: it is no selector of 1 to 1,000 characters, or one that cannot be run; names the
     character and the way out.
     """
-    source = checked_source(field, _KIND, selector)
-    check = _Check(Refusal(field, _KIND, source))
+    source = checked_source(field, _(_KIND), selector)
+    check = _Check(Refusal(field, _(_KIND), source))
     return CssSelector(field, source, check.cheap, tuple(check.warnings))

@@ -8,24 +8,25 @@ from typing import Any
 
 from pollerd.detection.selection.expressions.refusal import Refusal, checked_source
 from pollerd.errors import InvalidValueError
+from pollerd.texts import N_, _
 
 MAX_BRACKETS, MAX_OPERATORS = 15, 60
 """Maximum depth of brackets; maximum number of !, &&, || and comparisons."""
-_KIND = "a JSONPath (RFC 9535)"
+_KIND = N_("a JSONPath (RFC 9535)")
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _OPERATOR = re.compile(r"&&|\|\||[!<>=]=?")
 _DIALECTS = (
     (
         re.compile(r"`"),
-        "functions between ` are of jsonpath-ng; RFC 9535 has length(), count(), match(), search(), value()",
+        N_("functions between ` are of jsonpath-ng; RFC 9535 has length(), count(), match(), search(), value()"),
     ),
-    (re.compile(r"=~"), '"=~" is not of RFC 9535; write search(@.name, "…")'),
-    (re.compile(r"\[\s*[/\\]"), "sorting is of jsonpath-ng; use the step sort"),
-    (re.compile(r"(?<!&)&(?!&)"), '"&" is not of RFC 9535; write "&&"'),
-    (re.compile(r"(?<!\|)\|(?!\|)"), '"|" is not of RFC 9535; write "||", or use several in keep'),
+    (re.compile(r"=~"), N_('"=~" is not of RFC 9535; write search(@.name, "…")')),
+    (re.compile(r"\[\s*[/\\]"), N_("sorting is of jsonpath-ng; use the step sort")),
+    (re.compile(r"(?<!&)&(?!&)"), N_('"&" is not of RFC 9535; write "&&"')),
+    (re.compile(r"(?<!\|)\|(?!\|)"), N_('"|" is not of RFC 9535; write "||", or use several in keep')),
     (
         re.compile(r"\bin\b\s*\[|\bnin\b|\banyof\b"),
-        'lists of values are not of RFC 9535; write "||" between comparisons',
+        N_('lists of values are not of RFC 9535; write "||" between comparisons'),
     ),
 )
 _BARE_NAME = re.compile(r"\?\s*\(?\s*([A-Za-z_]\w*)\s*(?:[<>=!]|\)|\]|$)")
@@ -44,7 +45,7 @@ class JsonPath:
 
         Raises `SelectionLimitError`: more than 1,000,000 values were looked at, or `..` went deeper than 500.
         """
-        return [match for match, _ in self._run(value)]
+        return [match for match, _ignored in self._run(value)]
 
     def find_held(self, value: Any) -> list[tuple[Any, Any]]:
         """Returns what `find` does, each with the object or array that holds it."""
@@ -63,12 +64,12 @@ def compile_jsonpath(field: str, path: object) -> JsonPath:
     Raises `InvalidValueError`: it is no JSONPath of 1 to 1,000 characters; names the character, the reason and the
     way out.
     """
-    source = checked_source(field, _KIND, path)
-    refusal = Refusal(field, _KIND, source)
+    source = checked_source(field, _(_KIND), path)
+    refusal = Refusal(field, _(_KIND), source)
     if not source.startswith("$"):
         begun = source.strip().lstrip("@")
         meant = begun if begun[:1] in ("$", "[", ".") else f".{begun}"
-        refusal.at(0, f'starts with "$"; did you mean "{meant if meant[:1] == "$" else f"${meant}"}"?')
+        refusal.at(0, _('starts with "$"; did you mean "{meant}"?', meant=meant if meant[:1] == "$" else f"${meant}"))
     _check_dialect(refusal)
     _check_size(refusal)
     from jsonpath_rfc9535 import JSONPathError
@@ -84,7 +85,7 @@ def compile_jsonpath(field: str, path: object) -> JsonPath:
     except InvalidValueError:
         raise
     except (OverflowError, IndexError, ValueError):
-        refusal.at(None, "a number or text in it cannot be read")
+        refusal.at(None, _("a number or text in it cannot be read"))
     return JsonPath(field, source, lambda value: environment.values(query, value))
 
 
@@ -96,10 +97,10 @@ def _check_dialect(refusal: Refusal) -> None:
     plain = _without_strings(refusal.source)
     for pattern, reason in _DIALECTS:
         if (match := pattern.search(plain)) is not None:
-            refusal.at(match.start(), reason)
+            refusal.at(match.start(), _(reason))
     bare = _BARE_NAME.search(plain)
     if bare is not None and bare[1] not in ("true", "false", "null"):
-        refusal.at(bare.start(1), f'"{bare[1]}" needs "@." before it: "?@.{bare[1]}…"')
+        refusal.at(bare.start(1), _('"{bare}" needs "@." before it: "?@.{bare}…"', bare=bare[1]))
 
 
 def _check_size(refusal: Refusal) -> None:
@@ -108,7 +109,10 @@ def _check_size(refusal: Refusal) -> None:
     for index, sign in enumerate(plain):
         depth += (sign in "([") - (sign in ")]")
         if depth > MAX_BRACKETS:
-            refusal.at(index, f"more than {MAX_BRACKETS} brackets within each other")
+            refusal.at(index, _("more than {max_brackets} brackets within each other", max_brackets=MAX_BRACKETS))
     operators = list(_OPERATOR.finditer(plain))
     if len(operators) > MAX_OPERATORS:
-        refusal.at(operators[MAX_OPERATORS].start(), f"more than {MAX_OPERATORS} comparisons and operators")
+        refusal.at(
+            operators[MAX_OPERATORS].start(),
+            _("more than {max_operators} comparisons and operators", max_operators=MAX_OPERATORS),
+        )

@@ -31,6 +31,7 @@ from jsonpath_rfc9535.tokens import Token, TokenStream
 from pollerd.detection.selection.expressions.pattern import compile_re2
 from pollerd.detection.selection.expressions.refusal import MAX_CHARACTERS, Refusal
 from pollerd.errors import InvalidValueError, SelectionLimitError
+from pollerd.texts import _
 
 MAX_NODES, MAX_DEPTH = 1_000_000, 500
 """Maximum number of values looked at in one evaluation; maximum depth at which `..` looks."""
@@ -48,12 +49,12 @@ class JsonPathBudget:
         """Counts values. Raises `SelectionLimitError`."""
         self.used += nodes
         if self.used > MAX_NODES:
-            raise SelectionLimitError(self.field, "values looked at", MAX_NODES)
+            raise SelectionLimitError(self.field, _("values looked at"), MAX_NODES)
 
     def deeper(self, depth: int) -> None:
         """Raises `SelectionLimitError` where `..` looks too deep."""
         if depth > MAX_DEPTH:
-            raise SelectionLimitError(self.field, "levels of depth", MAX_DEPTH)
+            raise SelectionLimitError(self.field, _("levels of depth"), MAX_DEPTH)
 
 
 class CountedNode(JSONPathNode):
@@ -227,7 +228,7 @@ def i_regexp(pattern: str) -> Any:
             in_class = sign == "["
         escaped = sign == "\\" and not escaped
     try:
-        return compile_re2("".join(pieces), Refusal("", "an I-Regexp", pattern))
+        return compile_re2("".join(pieces), Refusal("", _("an I-Regexp"), pattern))
     except InvalidValueError:
         return None
 
@@ -254,8 +255,9 @@ class BoundedEnvironment(JSONPathEnvironment):
         if token.value in ("match", "search") and isinstance(args[1], StringLiteral):
             pattern: FilterExpressionLiteral[str] = args[1]
             if i_regexp(pattern.value) is None:
-                reason = (
-                    f"the pattern of {token.value}() is no I-Regexp (RFC 9485); write [0-9] for a digit, no look-ahead"
+                reason = _(
+                    "the pattern of {token}() is no I-Regexp (RFC 9485); write [0-9] for a digit, no look-ahead",
+                    token=token.value,
                 )
                 self._refusal.at(pattern.token.index, reason)
         return checked

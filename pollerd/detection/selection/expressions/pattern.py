@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from pollerd.detection.selection.expressions.pattern_rewrite import rewritten
 from pollerd.detection.selection.expressions.refusal import MAX_CHARACTERS, Refusal, checked_source
 from pollerd.errors import InvalidValueError, SelectionLimitError
+from pollerd.texts import N_, _
 
 # Search of a text in another: case ignored by full case folding ("STRASSE" is found by "straße"), or not.
 
@@ -28,7 +29,7 @@ class TextMatch:
     def group(self, group: int | str = 0) -> str:
         """Returns the found text, the only group (0). Raises `IndexError` for others."""
         if group != 0:
-            raise IndexError("no such group")
+            raise IndexError(_("no such group"))
         return self._text[self._start : self._end]
 
     def start(self) -> int:
@@ -101,7 +102,11 @@ class Replacement:
     def parse(cls, field: str, template: object, groups: int, names: frozenset[str]) -> Replacement:
         """Returns a template for a pattern with so many groups. Raises `InvalidValueError`."""
         if not isinstance(template, str) or len(template) > MAX_CHARACTERS:
-            raise InvalidValueError(field, f"{_KIND} of at most {MAX_CHARACTERS:,} characters", template)
+            raise InvalidValueError(
+                field,
+                _("{kind} of at most {max_characters:,} characters", kind=_KIND, max_characters=MAX_CHARACTERS),
+                template,
+            )
         refusal, parts, end = Refusal(field, _KIND, template), list[str | tuple[int | str]](), 0
         for match in _PART.finditer(template):
             parts += [template[end : match.start()], _part(match, refusal, groups, names)]
@@ -120,21 +125,25 @@ def _part(match: re.Match[str], refusal: Refusal, groups: int, names: frozenset[
     if name.isascii() and name.isdigit() and len(name) < 5:
         if int(name) <= groups:
             return (int(name),)
-        allowed = "no groups" if not groups else f"groups 1 to {groups}"
-        refusal.at(match.start(), f'"{match[0]}" names no group; the pattern has {allowed}')
+        allowed = _("no groups") if not groups else _("groups 1 to {groups}", groups=groups)
+        refusal.at(
+            match.start(), _('"{match}" names no group; the pattern has {allowed}', match=match[0], allowed=allowed)
+        )
     if name not in names:
         allowed = ", ".join(sorted(names)) or "none"
-        refusal.at(match.start(), f'"{match[0]}" names no group; groups with a name: {allowed}')
+        refusal.at(
+            match.start(), _('"{match}" names no group; groups with a name: {allowed}', match=match[0], allowed=allowed)
+        )
     return (name,)
 
 
 def _plain(sign: str, match: re.Match[str], refusal: Refusal) -> str:
     if not sign:
-        refusal.at(match.start(), r'a single "\" at the end; write \\')
+        refusal.at(match.start(), _(r'a single "\" at the end; write \\'))
     if sign in _PLAIN:
         return _PLAIN[sign]
     if sign.isascii() and sign.isalnum():
-        refusal.at(match.start(), rf"\{sign} means nothing here; groups are \1, \g<0> and \g<name>")
+        refusal.at(match.start(), _("\\{sign} means nothing here; groups are \\1, \\g<0> and \\g<name>", sign=sign))
     return match[0]
 
 
@@ -146,7 +155,7 @@ MEMORY = 8 << 20
 """Bytes that RE2 may use for one expression: its program and what it remembers while searching."""
 MAX_REWRITTEN = 100_000
 """Maximum length of an expression for RE2: a \\W in a class takes 14,000 characters."""
-_ALLOWED = 'a text, {"text": …, "case": true or false} or {"re": …}'
+_ALLOWED = N_('a text, {"text": …, "case": true or false} or {"re": …}')
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -246,7 +255,7 @@ class Pattern:
             piece = text[end : match.start()] + replacement.expand(match)
             length += len(piece)
             if length > MAX_RESULT_CHARACTERS:
-                raise SelectionLimitError(self.field, "characters after replacing", MAX_RESULT_CHARACTERS)
+                raise SelectionLimitError(self.field, _("characters after replacing"), MAX_RESULT_CHARACTERS)
             pieces.append(piece)
             end = match.end()
         return "".join(pieces) + text[end:]
@@ -267,13 +276,13 @@ def compile_pattern(field: str, definition: object) -> Pattern:
     if isinstance(definition, str):
         definition = {"text": definition}
     if not isinstance(definition, Mapping) or set(definition) not in ({"text"}, {"text", "case"}, {"re"}):
-        raise InvalidValueError(field, _ALLOWED, definition)
+        raise InvalidValueError(field, _(_ALLOWED), definition)
     if "re" in definition:
         return _regex_pattern(field, definition)
     text = checked_source(f"{field}.text", "a text", definition["text"])
     case = definition.get("case", False)
     if not isinstance(case, bool):
-        raise InvalidValueError(f"{field}.case", "true or false", case)
+        raise InvalidValueError(f"{field}.case", _("true or false"), case)
     return Pattern(field, definition, TextFinder(text, case), ())
 
 
@@ -288,8 +297,8 @@ def compile_replacement(field: str, template: object, pattern: Pattern) -> Repla
 
 def _regex_pattern(field: str, definition: Mapping[str, object]) -> Pattern:
     where = f"{field}.re"
-    source = checked_source(where, "a regular expression", definition["re"])
-    refusal = Refusal(where, "a regular expression", source)
+    source = checked_source(where, _("a regular expression"), definition["re"])
+    refusal = Refusal(where, _("a regular expression"), source)
     regex = compile_re2(rewritten(source, refusal), refusal)
     return Pattern(field, definition, RegexFinder(regex), _warnings(source, regex))
 
@@ -297,9 +306,9 @@ def _regex_pattern(field: str, definition: Mapping[str, object]) -> Pattern:
 def _warnings(source: str, regex: Any) -> tuple[str, ...]:
     warnings = []
     if regex.search("") is not None:
-        warnings.append("it matches the empty string, so it matches everywhere")
+        warnings.append(_("it matches the empty string, so it matches everywhere"))
     if not source.isascii() and r"\b" in source.replace(r"\\", ""):
-        warnings.append(r"\b knows only the letters a to z: next to others it sees the end of a word")
+        warnings.append(_(r"\b knows only the letters a to z: next to others it sees the end of a word"))
     return tuple(warnings)
 
 
@@ -308,23 +317,23 @@ def compile_re2(expression: str, refusal: Refusal) -> Any:
     import re2
 
     if len(expression) > MAX_REWRITTEN:
-        refusal.at(None, r"too many \W and \S inside of brackets")
+        refusal.at(None, _(r"too many \W and \S inside of brackets"))
     options = re2.Options()
     options.max_mem, options.log_errors = MEMORY, False
     try:
         return re2.compile(expression, options)
     except re2.error as error:
-        reason = error.args[0].decode("utf-8", "replace") if error.args else "not understood"
+        reason = error.args[0].decode("utf-8", "replace") if error.args else _("not understood")
         _refuse_by_re2(reason, refusal)
 
 
 def _refuse_by_re2(fault: str, refusal: Refusal) -> None:
     """RE2 names the reason and the part that it concerns, of which the place is searched."""
-    reason, _, part = fault.partition(": ")
+    reason, _ignored, part = fault.partition(": ")
     if "too large" in fault:
-        refusal.at(None, "it is too large; repeat less often, above all of \\w and \\d (write [a-z], [0-9])")
+        refusal.at(None, _("it is too large; repeat less often, above all of \\w and \\d (write [a-z], [0-9])"))
     if reason == "invalid repetition size":
-        reason = "repetitions within repetitions come to more than 1,000, or the first number is larger"
+        reason = _("repetitions within repetitions come to more than 1,000, or the first number is larger")
     position = refusal.source.rfind(part) if part else -1
     refusal.at(position if position >= 0 else None, f"{reason}: {part[:40]}" if part else reason)
 

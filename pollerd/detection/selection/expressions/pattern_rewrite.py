@@ -9,6 +9,7 @@ import functools
 import re
 
 from pollerd.detection.selection.expressions.refusal import Refusal
+from pollerd.texts import N_, _
 
 MAX_REPEATS = 1_000
 """RE2's maximum count of a repetition."""
@@ -22,38 +23,37 @@ _SHORTHANDS = {
     "S": f"[^{_SPACE}]",
 }
 _IN_CLASS = {"d": r"\p{Nd}", "D": r"\P{Nd}", "w": _WORD, "s": _SPACE}
-_OTHER_WAY = 'match more and use "with"'
 _GROUPS = {
-    "(?=": "look-ahead {} cannot run in linear time; " + _OTHER_WAY,
-    "(?!": "negative look-ahead {} cannot run in linear time; keep and drop lines in two steps",
-    "(?<=": "look-behind {} cannot run in linear time; " + _OTHER_WAY,
-    "(?<!": "negative look-behind {} cannot run in linear time; keep and drop lines in two steps",
-    "(?P=": "back-reference {} cannot run in linear time; write out what it repeats",
-    "(?>": "atomic group {} is not understood; write (?:…), nothing is tried twice anyway",
-    "(?#": "comment {} is not understood; leave it out",
-    "(?(": "condition {} is not understood; write the cases with |",
-    "(?|": "branch reset {} is not understood; write (?:…|…)",
-    "(?P>": "recursion {} is not understood; write it out to the depth needed",
-    "(?&": "recursion {} is not understood; write it out to the depth needed",
-    "(?R": "recursion {} is not understood; write it out to the depth needed",
+    "(?=": N_('look-ahead {} cannot run in linear time; match more and use "with"'),
+    "(?!": N_("negative look-ahead {} cannot run in linear time; keep and drop lines in two steps"),
+    "(?<=": N_('look-behind {} cannot run in linear time; match more and use "with"'),
+    "(?<!": N_("negative look-behind {} cannot run in linear time; keep and drop lines in two steps"),
+    "(?P=": N_("back-reference {} cannot run in linear time; write out what it repeats"),
+    "(?>": N_("atomic group {} is not understood; write (?:…), nothing is tried twice anyway"),
+    "(?#": N_("comment {} is not understood; leave it out"),
+    "(?(": N_("condition {} is not understood; write the cases with |"),
+    "(?|": N_("branch reset {} is not understood; write (?:…|…)"),
+    "(?P>": N_("recursion {} is not understood; write it out to the depth needed"),
+    "(?&": N_("recursion {} is not understood; write it out to the depth needed"),
+    "(?R": N_("recursion {} is not understood; write it out to the depth needed"),
 }
 _FLAGS = {
-    "x": "(?x) is not understood; leave out white space and comments",
-    "a": "(?a) is not understood; write [0-9], [A-Za-z0-9_]",
-    "L": "(?L) is not understood; leave it out",
-    "U": "(?U) is not understood; write *? for a short match",
+    "x": N_("(?x) is not understood; leave out white space and comments"),
+    "a": N_("(?a) is not understood; write [0-9], [A-Za-z0-9_]"),
+    "L": N_("(?L) is not understood; leave it out"),
+    "U": N_("(?U) is not understood; write *? for a short match"),
 }
 _ESCAPES = {
-    "N": r"\N is not understood; write the character itself",
-    "g": r"back-reference \g cannot run in linear time; write out what it repeats",
-    "k": r"back-reference \k cannot run in linear time; write out what it repeats",
-    "Q": r"\Q is not understood; put \ before each sign, or use text",
-    "K": r"\K is not understood; use a group and \1 in " + '"with"',
-    "G": r"\G is not understood; leave it out",
-    "R": r"\R is not understood; write \r?\n",
-    "h": r"\h is not understood; write [ \t]",
-    "X": r"\X is not understood; write .",
-    "C": r"\C is not understood; write .",
+    "N": N_(r"\N is not understood; write the character itself"),
+    "g": N_(r"back-reference \g cannot run in linear time; write out what it repeats"),
+    "k": N_(r"back-reference \k cannot run in linear time; write out what it repeats"),
+    "Q": N_(r"\Q is not understood; put \ before each sign, or use text"),
+    "K": N_(r'\K is not understood; use a group and \1 in "with"'),
+    "G": N_(r"\G is not understood; leave it out"),
+    "R": N_(r"\R is not understood; write \r?\n"),
+    "h": N_(r"\h is not understood; write [ \t]"),
+    "X": N_(r"\X is not understood; write ."),
+    "C": N_(r"\C is not understood; write ."),
 }
 _REPEAT = re.compile(r"\{(\d*)(,?)(\d*)\}")
 _FLAG_GROUP = re.compile(r"\(\?([a-zA-Z]*)(-?)([a-zA-Z]*)([:)])")
@@ -118,7 +118,9 @@ class _Rewriter:
         if sign == "{":
             return self._counted()
         if repeated and sign == "+":
-            self._refusal.at(self._at, 'possessive "+" is not understood; leave it out, nothing is tried twice anyway')
+            self._refusal.at(
+                self._at, _('possessive "+" is not understood; leave it out, nothing is tried twice anyway')
+            )
         # A second ? makes it short; whatever else follows is RE2's to refuse.
         self._repeated = not repeated
         return self._take(1)
@@ -130,7 +132,14 @@ class _Rewriter:
         least, comma, most = match.groups()
         for number in (least, most):
             if len(number) > 4 or int(number or 0) > MAX_REPEATS:
-                self._refusal.at(self._at, f"{match[0][:40]} repeats more than {MAX_REPEATS:,} times; write + or *")
+                self._refusal.at(
+                    self._at,
+                    _(
+                        "{match} repeats more than {max_repeats:,} times; write + or *",
+                        match=match[0][:40],
+                        max_repeats=MAX_REPEATS,
+                    ),
+                )
         self._repeated = True
         return self._take(len(match[0]), f"{{{least or 0}{comma}{most}}}")
 
@@ -139,19 +148,21 @@ class _Rewriter:
             return self._take(1)
         for beginning, reason in _GROUPS.items():
             if self._source.startswith(beginning, self._at):
-                self._refusal.at(self._at, reason.format(f'"{beginning}"'))
+                self._refusal.at(self._at, _(reason).format(f'"{beginning}"'))
         if (match := _NAMED.match(self._source, self._at)) is not None:
             return self._take(len(match[0]), f"(?P<{match[1]}>")
         match = _FLAG_GROUP.match(self._source, self._at)
         if match is None:
             unknown = self._source[self._at : self._at + 3]
-            self._refusal.at(self._at, f'"{unknown}" begins no group; write (?:…) or (?P<name>…)')
+            self._refusal.at(self._at, _('"{unknown}" begins no group; write (?:…) or (?P<name>…)', unknown=unknown))
         return self._flags(match)
 
     def _flags(self, match: re.Match[str]) -> str:
         for flag in match[1] + match[3]:
             if flag not in "imsu":
-                self._refusal.at(self._at, _FLAGS.get(flag, f'"{flag}" is no flag; there are i, m and s'))
+                self._refusal.at(
+                    self._at, _(_FLAGS.get(flag, N_('"{flag}" is no flag; there are i, m and s')), flag=flag)
+                )
         on, off = match[1].replace("u", ""), match[3].replace("u", "")
         flags = on + ("-" + off if off else "")
         instead = f"(?{flags}{match[4]}" if flags or match[4] == ":" else ""
@@ -160,7 +171,7 @@ class _Rewriter:
     def _escape(self) -> str:
         sign = self._source[self._at + 1 : self._at + 2]
         if not sign:
-            self._refusal.at(self._at, r'a single "\" at the end; write \\')
+            self._refusal.at(self._at, _(r'a single "\" at the end; write \\'))
         if sign in _SHORTHANDS:
             return self._take(2, _SHORTHANDS[sign])
         if sign in "zZ":
@@ -171,7 +182,8 @@ class _Rewriter:
             return self._take(len(match[0]), rf"\x{{{int(match[1], 8):x}}}")
         if (match := _REFERENCE.match(self._source, self._at)) is not None:
             self._refusal.at(
-                self._at, f'back-reference "{match[0]}" cannot run in linear time; write out what it repeats'
+                self._at,
+                _('back-reference "{match}" cannot run in linear time; write out what it repeats', match=match[0]),
             )
         return self._character(sign)
 
@@ -182,12 +194,12 @@ class _Rewriter:
         if sign in "pP":
             match = _PROPERTY.match(self._source, self._at)
             if match is None:
-                self._refusal.at(self._at, rf"\{sign} needs a property: \{sign}{{Lu}}, \{sign}{{Greek}}")
+                self._refusal.at(self._at, _("\\{sign} needs a property: \\{sign}{{Lu}}, \\{sign}{{Greek}}", sign=sign))
             return self._take(len(match[0]))
         if sign in "afnrtv":
             return self._take(2)
         if sign.isascii() and sign.isalnum():
-            self._refusal.at(self._at, _ESCAPES.get(sign, rf"\{sign} means nothing; write {sign}"))
+            self._refusal.at(self._at, _(_ESCAPES.get(sign, N_("\\{sign} means nothing; write {sign}")), sign=sign))
         return self._take(2, sign if not sign.isascii() or sign == "_" else None)
 
     def _hexadecimal(self, sign: str) -> str:
@@ -198,7 +210,9 @@ class _Rewriter:
         right = bool(_HEX_DIGITS.fullmatch(digits)) and (1 <= len(digits) <= 6 if braced else len(digits) == _HEX[sign])
         code = int(digits, 16) if right else -1
         if not 0 <= code <= 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-            self._refusal.at(self._at, rf"\{sign} needs the {_HEX[sign]} hexadecimal digits of a character")
+            self._refusal.at(
+                self._at, _("\\{sign} needs the {hex} hexadecimal digits of a character", sign=sign, hex=_HEX[sign])
+            )
         return self._take(end + braced - self._at, rf"\x{{{code:x}}}")
 
     def _class(self) -> str:
@@ -207,7 +221,7 @@ class _Rewriter:
         pieces = [self._take(1, r"\]")] if self._source.startswith("]", self._at) else []
         while not self._source.startswith("]", self._at):
             if self._at >= len(self._source):
-                self._refusal.at(opened, '"[" is never closed')
+                self._refusal.at(opened, _('"[" is never closed'))
             pieces.append(self._member())
         self._take(1)
         # One \W of a class says it all; each is long.
@@ -223,7 +237,7 @@ class _Rewriter:
         self._take(1)
         last = self._class_sign()
         if self._is_shorthand(first) or self._is_shorthand(last):
-            self._refusal.at(start, r'a range goes from one character to another; put "-" first or write \-')
+            self._refusal.at(start, _(r'a range goes from one character to another; put "-" first or write \-'))
         return f"{first}-{last}"
 
     @staticmethod
@@ -236,7 +250,7 @@ class _Rewriter:
             return self._take(1, rf"\{sign}" if sign in "[^-&" else sign)
         sign = self._source[self._at + 1 : self._at + 2]
         if not sign:
-            self._refusal.at(self._at, r'a single "\" at the end; write \\')
+            self._refusal.at(self._at, _(r'a single "\" at the end; write \\'))
         if sign in _IN_CLASS:
             return self._take(2, _IN_CLASS[sign])
         if sign in "WS":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from pollerd.errors import InvalidValueError
+from pollerd.texts import _
 
 MAX_CHARACTERS = 1_000
 """Maximum length of an expression."""
@@ -28,8 +29,10 @@ def checked_source(field: str, kind: str, value: object) -> str:
     Raises `InvalidValueError` for all else.
     """
     if not isinstance(value, str) or not 1 <= len(value) <= MAX_CHARACTERS or not value.strip():
-        raise InvalidValueError(field, f"{kind} of 1 to {MAX_CHARACTERS:,} characters", value)
+        raise InvalidValueError(
+            field, _("{kind} of 1 to {max_characters:,} characters", kind=kind, max_characters=MAX_CHARACTERS), value
+        )
     for index, sign in enumerate(value):
         if sign == "\0" or "\ud800" <= sign <= "\udfff":
-            Refusal(field, kind, value).at(index, "NUL and halves of surrogate pairs cannot be in it")
+            Refusal(field, kind, value).at(index, _("NUL and halves of surrogate pairs cannot be in it"))
     return value

@@ -11,6 +11,7 @@ from typing import Any
 
 from pollerd.detection.selection.expressions.refusal import Refusal, checked_source
 from pollerd.errors import InvalidValueError
+from pollerd.texts import N_, _
 
 # The check of an expression: functions, prefixes and variables, which libxml2 checks only when it evaluates.
 
@@ -48,20 +49,22 @@ _ARGUMENTS = {
 """XPath 1.0's 27 functions, and how many arguments they take."""
 _NODE_TESTS = frozenset(("text", "node", "comment", "processing-instruction"))
 _LATER = {
-    **dict.fromkeys(("lower-case", "upper-case"), "Use translate()"),
-    "matches": "Use contains(), or lines.keep with re",
-    "replace": "Use the step replace",
-    "ends-with": "Use contains(), or substring() with string-length()",
-    **dict.fromkeys(("string-join", "tokenize"), "Select the parts, and use replace"),
-    "distinct-values": "Use the step unique",
-    "exists": "Use boolean()",
-    "empty": "Use not()",
-    **dict.fromkeys(("abs", "avg", "max", "min"), "Use values with which"),
-    **dict.fromkeys(("if", "for", "some", "every", "return", "let"), "Write the cases with | and [ ]"),
-    **dict.fromkeys(("data", "head", "tail", "subsequence", "reverse", "sort"), "Use skip, limit and sort"),
-    **dict.fromkeys(("string-to-codepoints", "codepoints-to-string", "compare", "index-of"), "Use lines.keep"),
-    **dict.fromkeys(("current-date", "current-dateTime", "parse-json", "json-doc", "unparsed-text"), "Leave it out"),
-    **dict.fromkeys(("doc", "doc-available", "collection", "root"), "Other documents are never read"),
+    **dict.fromkeys(("lower-case", "upper-case"), N_("Use translate()")),
+    "matches": N_("Use contains(), or lines.keep with re"),
+    "replace": N_("Use the step replace"),
+    "ends-with": N_("Use contains(), or substring() with string-length()"),
+    **dict.fromkeys(("string-join", "tokenize"), N_("Select the parts, and use replace")),
+    "distinct-values": N_("Use the step unique"),
+    "exists": N_("Use boolean()"),
+    "empty": N_("Use not()"),
+    **dict.fromkeys(("abs", "avg", "max", "min"), N_("Use values with which")),
+    **dict.fromkeys(("if", "for", "some", "every", "return", "let"), N_("Write the cases with | and [ ]")),
+    **dict.fromkeys(("data", "head", "tail", "subsequence", "reverse", "sort"), N_("Use skip, limit and sort")),
+    **dict.fromkeys(("string-to-codepoints", "codepoints-to-string", "compare", "index-of"), N_("Use lines.keep")),
+    **dict.fromkeys(
+        ("current-date", "current-dateTime", "parse-json", "json-doc", "unparsed-text"), N_("Leave it out")
+    ),
+    **dict.fromkeys(("doc", "doc-available", "collection", "root"), N_("Other documents are never read")),
 }
 _XSLT = frozenset(
     (
@@ -94,7 +97,7 @@ def check_xpath(refusal: Refusal) -> None:
             commas.append(0)
             empty.append(True)
             if len(calls) > MAX_DEPTH:
-                refusal.at(at, f"more than {MAX_DEPTH} brackets within each other")
+                refusal.at(at, _("more than {max_depth} brackets within each other", max_depth=MAX_DEPTH))
         elif sign == ")" and calls:
             _check_arguments(*calls.pop(), 0 if empty.pop() else commas.pop() + 1, refusal)
             del commas[len(calls) :]
@@ -109,11 +112,11 @@ def _check_token(token: re.Match[str], at: int, refusal: Refusal) -> None:
         prefix = token["prefixed"].split(":")[0]
         refusal.at(at, f'prefix "{prefix}:" is not understood; write *[local-name()="…"], and no extension functions')
     if token["axis"] == "namespace":
-        refusal.at(at, "the axis namespace selects nothing of a page; leave it out")
+        refusal.at(at, _("the axis namespace selects nothing of a page; leave it out"))
     if token["sign"] == "$":
-        refusal.at(at, "there are no variables; write the value")
+        refusal.at(at, _("there are no variables; write the value"))
     if token["sign"] in ("'", '"'):
-        refusal.at(at, f"the text that {token['sign']} opens is never closed")
+        refusal.at(at, _("the text that {sign} opens is never closed", sign=token["sign"]))
 
 
 def _called(name: str, at: int, refusal: Refusal) -> str:
@@ -121,26 +124,33 @@ def _called(name: str, at: int, refusal: Refusal) -> str:
     if name in _NODE_TESTS or name in ("and", "or", "div", "mod"):
         return ""
     if name in _LATER:
-        refusal.at(at, f'"{name}" is XPath 2; XPath 1.0 is understood. {_LATER[name]}')
+        refusal.at(at, _('"{name}" is XPath 2; XPath 1.0 is understood. {later}', name=name, later=_(_LATER[name])))
     if name in _XSLT:
-        refusal.at(at, f'"{name}" is XSLT; other documents and the style sheet do not exist here')
+        refusal.at(at, _('"{name}" is XSLT; other documents and the style sheet do not exist here', name=name))
     if name not in _ARGUMENTS:
-        refusal.at(at, f'"{name}" is none of the functions of XPath 1.0: {", ".join(sorted(_ARGUMENTS))}')
+        refusal.at(
+            at,
+            _(
+                '"{name}" is none of the functions of XPath 1.0: {arguments}',
+                name=name,
+                arguments=", ".join(sorted(_ARGUMENTS)),
+            ),
+        )
     return name
 
 
 def _check_arguments(name: str, at: int, count: int, refusal: Refusal) -> None:
     if not name:
         if count > 1:
-            refusal.at(at, "a list in brackets is XPath 2; XPath 1.0 is understood. Write the parts with |")
+            refusal.at(at, _("a list in brackets is XPath 2; XPath 1.0 is understood. Write the parts with |"))
         return
     least, most = _ARGUMENTS[name]
     if not least <= count <= most:
         numbers = str(least) if least == most else f"{least} to {most}"
-        refusal.at(at, f'"{name}" takes {numbers} arguments, not {count}')
+        refusal.at(at, _('"{name}" takes {numbers} arguments, not {count}', name=name, numbers=numbers, count=count))
 
 
-_KIND = "an XPath 1.0 expression"
+_KIND = N_("an XPath 1.0 expression")
 
 
 class XPathExpression:
@@ -163,7 +173,9 @@ class XPathExpression:
         try:
             result = self._run(tree)
         except etree.XPathError as error:
-            raise InvalidValueError(self.field, f"{_KIND} that can be evaluated ({error})", self.expression) from error
+            raise InvalidValueError(
+                self.field, _("{kind} that can be evaluated ({error})", kind=_(_KIND), error=error), self.expression
+            ) from error
         if not isinstance(result, list):
             return [_as_text(result)]
         return result
@@ -181,19 +193,19 @@ def compile_xpath(field: str, expression: object) -> XPathExpression:
     Raises `InvalidValueError`: it is no XPath 1.0 expression of 1 to 1,000 characters; names the reason, and
     the character where that is known.
     """
-    source = checked_source(field, _KIND, expression)
-    refusal = Refusal(field, _KIND, source)
+    source = checked_source(field, _(_KIND), expression)
+    refusal = Refusal(field, _(_KIND), source)
     check_xpath(refusal)
     from lxml import etree
 
     if not source.isprintable() and any(sign < " " and sign not in "\t\n\r" for sign in source):
-        refusal.at(None, "control characters cannot be in it")
+        refusal.at(None, _("control characters cannot be in it"))
     try:
         run = etree.XPath(source, smart_strings=False)
         # Arguments of a wrong type show only when they are evaluated: most do on the smallest page.
         run(etree.fromstring("<html><body/></html>"))
     except etree.XPathError as error:
-        refusal.at(None, f"{str(error)[:80]}; XPath 1.0 is understood")
+        refusal.at(None, _("{error}; XPath 1.0 is understood", error=str(error)[:80]))
     return XPathExpression(field, source, run)
 
 

@@ -21,6 +21,7 @@ from pollerd.detection.selection.expressions.xpath import XPathExpression, parse
 from pollerd.detection.selection.steps.page import Expression, Keep
 from pollerd.detection.selection.values.currencies import CODES
 from pollerd.errors import SelectionLimitError
+from pollerd.texts import _
 
 FIELDS = ("title", "link", "summary", "content")
 _PATTERNS_MAX = 100
@@ -155,10 +156,12 @@ class XmlDocument:
         Raises ValueError if it is not XML, SelectionLimitError if it cannot be read safely.
         """
         if is_tag_bomb(xml) or is_entity_bomb(xml):
-            raise SelectionLimitError("page", "steps over open elements, or bytes of entities, to parse it", MAX_WORK)
+            raise SelectionLimitError(
+                "page", _("steps over open elements, or bytes of entities, to parse it"), MAX_WORK
+            )
         self._root = parse_xml(xml)
         if self._root is None:
-            raise ValueError("it has no element that can be read")
+            raise ValueError(_("it has no element that can be read"))
         self._tries_local_names, self._by_local_names = by_local_names, False
         """Whether an expression matched by local names alone."""
         self._bare: list[tuple[dict[Any, Any], dict[Any, Any]]] | None = None
@@ -224,12 +227,12 @@ class XmlDocument:
         namespace = self._root.tag.rpartition("}")[0]
         if self._bare is None:
             self._bare = []
-            few = sum(1 for _ in islice(self._root.iter("*"), _COPIED_MAX + 1)) <= _COPIED_MAX
+            few = sum(1 for _ignored in islice(self._root.iter("*"), _COPIED_MAX + 1)) <= _COPIED_MAX
             for uri in ((namespace, None) if namespace else (None,)) if few else ():
                 copy = deepcopy(self._root)
                 copies = dict(zip(self._root.iter("*"), copy.iter("*"), strict=True))
                 for element in copies.values():
-                    prefix, _, name = element.tag.rpartition("}")
+                    prefix, _ignored, name = element.tag.rpartition("}")
                     element.tag = name if uri in (None, prefix) else element.tag
                 self._bare.append((copies, {copied: original for original, copied in copies.items()}))
         return self._bare

@@ -9,6 +9,7 @@ from typing import Any
 from pollerd.detection.selection.document import known_table, one_of, one_or_more
 from pollerd.detection.selection.expressions.pattern import Pattern, compile_pattern, compile_replacement
 from pollerd.errors import InvalidValueError
+from pollerd.texts import _
 
 TextStep = Callable[[str], str]
 """Turns the selected text into another; lines end with a newline, except the last."""
@@ -25,7 +26,7 @@ def lines_step(field: str, value: object) -> TextStep:
     """
     fields = known_table(field, value, ("keep", "drop"))
     if not fields:
-        raise InvalidValueError(field, "a table with keep, drop or both", "an empty table")
+        raise InvalidValueError(field, _("a table with keep, drop or both"), _("an empty table"))
     keep = _patterns(f"{field}.keep", fields["keep"]) if "keep" in fields else None
     drop = _patterns(f"{field}.drop", fields["drop"]) if "drop" in fields else ()
 
@@ -115,7 +116,7 @@ def _pattern(field: str, fields: Mapping[str, Any]) -> Pattern:
 def _with(field: str, fields: Mapping[str, Any], default: str) -> str:
     template = fields.get("with", default)
     if not isinstance(template, str):
-        raise InvalidValueError(f"{field}.with", "a text", repr(template))
+        raise InvalidValueError(f"{field}.with", _("a text"), repr(template))
     return template
 
 

@@ -28,6 +28,7 @@ from pollerd.detection.selection.expressions.jsonpath import JsonPath, compile_j
 from pollerd.detection.selection.expressions.xpath import XPathExpression, compile_xpath, parse_html
 from pollerd.errors import InvalidValueError, SelectionLimitError
 from pollerd.model import FIRST_READER, READER
+from pollerd.texts import _
 
 # Expressions of the steps, by CSS or XPath, compiled for pages and documents.
 
@@ -82,7 +83,7 @@ def compile_keep(field: str, step: Mapping[str, Any]) -> Keep:
     )
     kinds = {kind_of(expression) for expression in expressions}
     if len(kinds) > 1 and "jsonpath" in kinds:
-        raise InvalidValueError(f"{field}.keep", "css and xpath for pages, or jsonpath for JSON", sorted(kinds))
+        raise InvalidValueError(f"{field}.keep", _("css and xpath for pages, or jsonpath for JSON"), sorted(kinds))
     limit = step.get("limit")
     return Keep(
         field,
@@ -106,10 +107,10 @@ def compile_expression(field: str, value: object, allowed: Sequence[str]) -> Exp
     """Compiles a table of one key, such as `{"css": "#price"}`. Raises InvalidValueError."""
     fields = known_table(field, value, allowed)
     if len(fields) != 1:
-        raise InvalidValueError(field, f"a table with one of {', '.join(allowed)}", shown(value))
+        raise InvalidValueError(field, _("a table with one of {allowed}", allowed=", ".join(allowed)), shown(value))
     ((name, expression),) = fields.items()
     if not isinstance(expression, str):
-        raise InvalidValueError(f"{field}.{name}", "a text", shown(expression))
+        raise InvalidValueError(f"{field}.{name}", _("a text"), shown(expression))
     match name:
         case "css":
             return compile_css(f"{field}.css", expression)
@@ -137,7 +138,7 @@ class HtmlPage:
         self._hides = reader != FIRST_READER
         self._html = mark_blocks(html if reader == FIRST_READER else revealed(html, keep=True))
         if is_tag_bomb(self._html):
-            raise SelectionLimitError("page", "steps over open elements to parse it", MAX_WORK)
+            raise SelectionLimitError("page", _("steps over open elements to parse it"), MAX_WORK)
         self._tree: LexborHTMLParser | None = None
         self._language: str | None = None
 

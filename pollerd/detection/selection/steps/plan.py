@@ -17,6 +17,7 @@ from pollerd.detection.selection.steps import lines
 from pollerd.detection.selection.steps.documents import FeedItems, compile_items
 from pollerd.detection.selection.steps.page import Expression, Keep, compile_keep, compile_removals
 from pollerd.errors import InvalidValueError
+from pollerd.texts import _
 
 STEPS_MAX = 100
 READ_AS = ("auto", "html", "text", "json", "xml", "feed", "pdf", "source", "bytes")
@@ -81,8 +82,13 @@ def compile_plan(field_name: str, value: object) -> SelectionPlan:
         at = f"{field_name}[{i}]"
         name = _name_of(at, step)
         if PHASE_OF[name] < phase:
-            why = f"before {before}: {name} acts on {_PHASES[PHASE_OF[name]]}, {before} on what is left of it"
-            raise InvalidValueError(f"{at}.{name}", f"listed {why}", shown(step[name]))
+            why = _(
+                "before {before}: {name} acts on {phases}, {before} on what is left of it",
+                before=before,
+                name=name,
+                phases=_PHASES[PHASE_OF[name]],
+            )
+            raise InvalidValueError(f"{at}.{name}", _("listed {why}", why=why), shown(step[name]))
         phase, before = PHASE_OF[name], f"{field_name}[{i}].{name}"
         _add(plan, at, name, step)
     _check(plan, field_name)
@@ -97,10 +103,12 @@ def compile_plan(field_name: str, value: object) -> SelectionPlan:
 
 def _name_of(at: str, step: object) -> str:
     if not isinstance(step, Mapping):
-        raise InvalidValueError(at, f"a table with one of {', '.join(PHASE_OF)}", shown(step))
+        raise InvalidValueError(at, _("a table with one of {phase_of}", phase_of=", ".join(PHASE_OF)), shown(step))
     names = [str(name) for name in step if name in PHASE_OF]
     if len(names) != 1:
-        raise InvalidValueError(at, f"a table with exactly one of {', '.join(PHASE_OF)}", ", ".join(map(str, step)))
+        raise InvalidValueError(
+            at, _("a table with exactly one of {phase_of}", phase_of=", ".join(PHASE_OF)), ", ".join(map(str, step))
+        )
     more = ("optional", "skip", "limit") if names[0] == "keep" else ("optional",) if names[0] in _NARROWING else ()
     known_table(at, step, (names[0], *more))
     return names[0]
@@ -120,7 +128,7 @@ def _add(plan: SelectionPlan, at: str, name: str, step: Mapping[str, Any]) -> No
             plan.keeps.append(compile_keep(at, step))
         case "items":
             if plan.feed_items is not None:
-                raise InvalidValueError(f"{at}.items", "given once", "a second items step")
+                raise InvalidValueError(f"{at}.items", _("given once"), _("a second items step"))
             plan.feed_items = compile_items(f"{at}.items", step["items"])
         case "text":
             _add_text(plan, f"{at}.text", step["text"])
@@ -133,7 +141,7 @@ def _add(plan: SelectionPlan, at: str, name: str, step: Mapping[str, Any]) -> No
 def _add_text(plan: SelectionPlan, at: str, value: object) -> None:
     fields = known_table(at, value, ("links", "cells"))
     if not fields:
-        raise InvalidValueError(at, "a table with links or cells", "an empty table")
+        raise InvalidValueError(at, _("a table with links or cells"), _("an empty table"))
     if "links" in fields:
         plan.links = one_of(f"{at}.links", fields["links"], LINKS)
     if "cells" in fields:
@@ -146,18 +154,22 @@ def _check(plan: SelectionPlan, at: str) -> None:
         for kind in kinds:
             if plan.read_as not in _FITTING[kind]:
                 allowed = " or ".join(_FITTING[kind])
-                raise InvalidValueError(f"{at}: {where}", f"without {kind}, which fits {allowed}", f"as {plan.read_as}")
+                raise InvalidValueError(
+                    f"{at}: {where}",
+                    _("without {kind}, which fits {allowed}", kind=kind, allowed=allowed),
+                    f"as {plan.read_as}",
+                )
     if plan.feed_items is not None:
         if plan.read_as not in ("auto", "feed"):
-            raise InvalidValueError(f"{at}: items", "of a feed: as auto or feed", f"as {plan.read_as}")
+            raise InvalidValueError(f"{at}: items", _("of a feed: as auto or feed"), f"as {plan.read_as}")
         if plan.keeps or plan.removals:
-            raise InvalidValueError(f"{at}: items", "without keep and remove, which fit pages", "both")
+            raise InvalidValueError(f"{at}: items", _("without keep and remove, which fit pages"), "both")
     used = {kind for keep in plan.keeps for kind in keep.kinds}
     if "jsonpath" in used and (len(used) > 1 or plan.removals):
-        raise InvalidValueError(at, "css and xpath for pages, or jsonpath for JSON", ", ".join(sorted(used)))
+        raise InvalidValueError(at, _("css and xpath for pages, or jsonpath for JSON"), ", ".join(sorted(used)))
     for earlier, later in zip(plan.keeps, plan.keeps[1:], strict=False):
         if len(earlier.kinds | later.kinds) > 1:
-            allowed = "of the same kind as the keep step before it: one acts on what the other kept"
+            allowed = _("of the same kind as the keep step before it: one acts on what the other kept")
             raise InvalidValueError(f"{later.field}.keep", allowed, ", ".join(sorted(later.kinds)))
 
 

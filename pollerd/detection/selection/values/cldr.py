@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pollerd.errors import nearest
+from pollerd.texts import _
 
 if TYPE_CHECKING:
     from babel.core import Locale
@@ -103,15 +104,21 @@ def amount(body: str, stated: Separators | None, hints: Iterable[Separators]) ->
     pieces = _SPLIT.split(body)
     parts, marks = pieces[::2], pieces[1::2]
     if sum(map(len, parts)) > MAX_DIGITS:
-        return f"{excerpt(body)} has more than {MAX_DIGITS} digits"
+        return _("{excerpt} has more than {max_digits} digits", excerpt=excerpt(body), max_digits=MAX_DIGITS)
     if stated is not None:
         number = _by(parts, marks, stated)
-        return f"{excerpt(body)} is not written as locale or separators say" if number is None else number
+        return (
+            _("{excerpt} is not written as locale or separators say", excerpt=excerpt(body))
+            if number is None
+            else number
+        )
     if _is_ambiguous(parts, marks):
         fitting = (number for hint in hints if (number := _by(parts, marks, hint)) is not None)
         return next(fitting, _readings(parts, marks))
     number = _by(parts, marks, _evident(marks, parts))
-    return f"{excerpt(body)} is no number: its digits are grouped oddly" if number is None else number
+    return (
+        _("{excerpt} is no number: its digits are grouped oddly", excerpt=excerpt(body)) if number is None else number
+    )
 
 
 def _is_ambiguous(parts: list[str], marks: list[str]) -> bool:
@@ -127,12 +134,23 @@ def _is_ambiguous(parts: list[str], marks: list[str]) -> bool:
 def _readings(parts: list[str], marks: list[str]) -> str:
     body = excerpt("".join(part + mark for part, mark in zip(parts, [*marks, ""], strict=True)))
     if " " in marks:
-        return f"{body} can be one number or several; set locale, or group"
+        return _("{body} can be one number or several; set locale, or group", body=body)
     if marks == ["'"]:
-        return f"{body} can be {parts[0]}{parts[1]} or something else; set locale, or group"
+        return _(
+            "{body} can be {parts}{parts_2} or something else; set locale, or group",
+            body=body,
+            parts=parts[0],
+            parts_2=parts[1],
+        )
     fraction = parts[1].rstrip("0")
     small = f"{parts[0]}.{fraction}" if fraction else parts[0]
-    return f"{body} can be {small} or {parts[0]}{parts[1]}; set locale, or decimal"
+    return _(
+        "{body} can be {small} or {parts}{parts_2}; set locale, or decimal",
+        body=body,
+        small=small,
+        parts=parts[0],
+        parts_2=parts[1],
+    )
 
 
 def _evident(marks: list[str], parts: list[str]) -> Separators:

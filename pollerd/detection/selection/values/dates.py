@@ -16,6 +16,7 @@ from pollerd.detection.selection.values import cldr
 from pollerd.detection.selection.values.cldr import excerpt, plain
 from pollerd.detection.selection.values.form import Reading, ValueFormat
 from pollerd.errors import InvalidValueError
+from pollerd.texts import _
 
 # Date patterns of CLDR (dd.MM.yyyy, d MMMM yyyy, HH:mm), compiled to regular expressions.
 
@@ -61,7 +62,7 @@ def pattern_of(written: str, locale: str | None) -> DatePattern:
     Raises InvalidValueError, field "format", for a pattern that cannot be, or that lacks day, month or year.
     """
     if len(written) > _LONGEST:
-        raise InvalidValueError("format", f"at most {_LONGEST} characters", written)
+        raise InvalidValueError("format", _("at most {longest} characters", longest=_LONGEST), written)
     regex, names = _compiled(written, locale, lenient=False)
     return DatePattern(re.compile(f"{_NO_DIGIT_BEFORE}{regex}{_NO_DIGIT_AFTER}", re.IGNORECASE), names)
 
@@ -98,7 +99,11 @@ def _compiled(written: str, locale: str | None, *, lenient: bool) -> tuple[str, 
             continue
         name, regex, added = _field(piece, locale, written, token.start())
         if name in seen:
-            raise InvalidValueError("format", f"a pattern with one {name} (character {token.start() + 1})", written)
+            raise InvalidValueError(
+                "format",
+                _("a pattern with one {name} (character {start})", name=name, start=token.start() + 1),
+                written,
+            )
         seen.add(name)
         names.update(added)
         pieces.append(f"(?P<{name}>{regex})" if name != "weekday_name" else f"(?:{regex})")
@@ -108,17 +113,21 @@ def _compiled(written: str, locale: str | None, *, lenient: bool) -> tuple[str, 
 
 def _check_parts(seen: set[str], written: str) -> None:
     if "day" not in seen or not seen & {"month", "month_name"} or not seen & {"year", "short_year"}:
-        raise InvalidValueError("format", "a pattern with day, month and year", written)
+        raise InvalidValueError("format", _("a pattern with day, month and year"), written)
     for part, needed in (("minute", "hour"), ("second", "minute"), ("fraction", "second"), ("offset", "hour")):
         if part in seen and needed not in seen:
-            raise InvalidValueError("format", f"a pattern with {needed} next to {part}", written)
+            raise InvalidValueError(
+                "format", _("a pattern with {needed} next to {part}", needed=needed, part=part), written
+            )
     if len(seen & {"month", "month_name"}) > 1 or len(seen & {"year", "short_year"}) > 1:
-        raise InvalidValueError("format", "a pattern with one month and one year", written)
+        raise InvalidValueError("format", _("a pattern with one month and one year"), written)
 
 
 def _literal(piece: str, written: str, place: int) -> str:
     if piece == "'":
-        raise InvalidValueError("format", f"a pattern whose quotes are closed (character {place + 1})", written)
+        raise InvalidValueError(
+            "format", _("a pattern whose quotes are closed (character {place})", place=place + 1), written
+        )
     text = piece[1:-1].replace("''", "'") or "'" if piece.startswith("'") else piece
     return "".join(
         "[ \u202f\n]+" if part.isspace() else re.escape(part) for part in re.split("([ \u202f\n]+)", plain(text))
@@ -131,12 +140,16 @@ def _field(piece: str, locale: str | None, written: str, place: int) -> tuple[st
     kinds = ((_MONTHS, "month_name"), (_WEEKDAYS, "weekday_name"), (_HALVES, "half"))
     name = next((name for pieces, name in kinds if piece in pieces), None)
     if name is None:
-        raise InvalidValueError("format", f"fields of CLDR's: {_ALLOWED} (character {place + 1})", written)
+        raise InvalidValueError(
+            "format", _("fields of CLDR's: {allowed} (character {place})", allowed=_ALLOWED, place=place + 1), written
+        )
     if name == "half":
         names = {"am": 0, "pm": 1, "a.m": 0, "p.m": 1} | ({} if locale is None else cldr.half_day_names(locale))
         return name, _alternatives(names), names
     if locale is None:
-        raise InvalidValueError("format", f"numbers only without a locale (character {place + 1})", written)
+        raise InvalidValueError(
+            "format", _("numbers only without a locale (character {place})", place=place + 1), written
+        )
     names = cldr.month_names(locale) if name == "month_name" else cldr.weekday_names(locale)
     return name, _alternatives(names), names if name == "month_name" else {}
 
@@ -226,20 +239,31 @@ def reading_of(parts: Mapping[str, str], zone: tzinfo | None, shown: str, names:
     try:
         day = _day(parts, names)
         if not OLDEST_YEAR <= day.year <= NEWEST_YEAR:
-            return Reading(problem=f"{shown} is not between the years {OLDEST_YEAR} and {NEWEST_YEAR}")
+            return Reading(
+                problem=_(
+                    "{shown} is not between the years {oldest_year} and {newest_year}",
+                    shown=shown,
+                    oldest_year=OLDEST_YEAR,
+                    newest_year=NEWEST_YEAR,
+                )
+            )
         if not parts.get("hour"):
             begin = datetime(day.year, day.month, day.day, tzinfo=zone or UTC)
             return Reading(text=day.isoformat(), moment=instant(begin))
         local = datetime(day.year, day.month, day.day) + _time(parts, names)
     except (ValueError, KeyError):
-        return Reading(problem=f"{shown} is no day and time that there is")
+        return Reading(problem=_("{shown} is no day and time that there is", shown=shown))
     return _instant_reading(local, parts.get("offset") or "", zone, shown)
 
 
 def _instant_reading(local: datetime, offset: str, zone: tzinfo | None, shown: str) -> Reading:
     written = offset_of(offset) if offset else zone or UTC
     if written is None:
-        return Reading(problem=f"{shown} names a zone that is not one place's: {offset}; write an offset")
+        return Reading(
+            problem=_(
+                "{shown} names a zone that is not one place's: {offset}; write an offset", shown=shown, offset=offset
+            )
+        )
     moment = instant(local.replace(tzinfo=written))
     told = datetime.fromtimestamp(0, UTC) + timedelta(seconds=moment)
     text = (told if zone is None else told.astimezone(zone)).isoformat()
@@ -254,7 +278,7 @@ def _day(parts: Mapping[str, str], names: Mapping[str, int]) -> date:
     if parts.get("ordinal"):
         day = date(year, 1, 1) + timedelta(days=int(parts["ordinal"]) - 1)
         if day.year != year:
-            raise ValueError("no such day")
+            raise ValueError(_("no such day"))
         return day
     month = int(parts["month"]) if parts.get("month") else names[parts["month_name"].casefold().rstrip(".")]
     return date(year, month, int(parts["day"]))
@@ -266,10 +290,10 @@ def _time(parts: Mapping[str, str], names: Mapping[str, int]) -> timedelta:
     fraction = (parts.get("fraction") or "0")[:6].ljust(6, "0")
     if parts.get("half"):
         if not 1 <= hour <= 12:
-            raise ValueError("no hour of half a day")
+            raise ValueError(_("no hour of half a day"))
         hour = hour % 12 + 12 * names[parts["half"].casefold().rstrip(".")]
     if hour > 24 or minute > 59 or second > 60 or (hour == 24 and (minute or second)):
-        raise ValueError("no such time")
+        raise ValueError(_("no such time"))
     return timedelta(hours=hour, minutes=minute, seconds=second, microseconds=int(fraction))
 
 
@@ -313,7 +337,7 @@ def date_readings(texts: Sequence[str], form: ValueFormat, machine: bool) -> Ite
         for match, pattern in _found(text, patterns):
             number += 1
             if number > MAX_DATES:
-                yield Reading(problem=f"more than {MAX_DATES:,} dates")
+                yield Reading(problem=_("more than {max_dates:,} dates", max_dates=MAX_DATES))
                 return
             shown = excerpt(match[0])
             parts = {name: part for name, part in match.groupdict().items() if part}
@@ -337,5 +361,9 @@ def _unclear(texts: Sequence[str]) -> Iterator[Reading]:
     for text in texts:
         match = _UNCLEAR.search(text)
         if match is not None:
-            yield Reading(problem=f"{excerpt(match[0])}: which is the day, and which the month? Set format, or locale")
+            yield Reading(
+                problem=_(
+                    "{excerpt}: which is the day, and which the month? Set format, or locale", excerpt=excerpt(match[0])
+                )
+            )
             return

@@ -12,6 +12,7 @@ from pollerd.detection.selection.values.currencies import CODES
 from pollerd.detection.selection.values.dates import pattern_of, patterns_of_locale, zone_names, zone_of
 from pollerd.detection.selection.values.form import Kind, ValueFormat, Which
 from pollerd.errors import InvalidValueError, refusal, unknown_name, with_nearest
+from pollerd.texts import N_, _
 
 _NUMBER_KEYS = ("kind", "which", "locale", "decimal", "group", "step")
 _KEYS: dict[str, tuple[str, ...]] = {
@@ -48,7 +49,7 @@ def compile_value_format(field: str, definition: Mapping[str, object]) -> ValueF
         step=_step(f"{field}.step", options.get("step")),
     )
     if form.decimal is not None and form.decimal == form.group:
-        raise InvalidValueError(f"{field}.group", "another character than decimal", form.group)
+        raise InvalidValueError(f"{field}.group", _("another character than decimal"), form.group)
     if kind == "date" and locale is not None and form.format is None:
         patterns_of_locale(locale)
     return form
@@ -57,13 +58,16 @@ def compile_value_format(field: str, definition: Mapping[str, object]) -> ValueF
 def _check_keys(field: str, kind: str, fields: Mapping[str, object]) -> None:
     for key in fields:
         if key not in _EVERY_KEY:
-            raise unknown_name(f"{field}.{key}", "field", key, _KEYS[kind])
+            raise unknown_name(f"{field}.{key}", N_("field"), key, _KEYS[kind])
         if key not in _KEYS[kind]:
-            raise refusal(f"{field}.{key}", f"a {kind} has no {key}; it has {', '.join(_KEYS[kind])}")
+            raise refusal(
+                f"{field}.{key}",
+                _("a {kind} has no {key}; it has {keys}", kind=kind, key=key, keys=", ".join(_KEYS[kind])),
+            )
 
 
 def _listed(names: tuple[str, ...]) -> str:
-    return f"one of {', '.join(names)}"
+    return _("one of {names}", names=", ".join(names))
 
 
 def _one_of(field: str, value: object, allowed: tuple[str, ...]) -> str:
@@ -75,7 +79,7 @@ def _one_of(field: str, value: object, allowed: tuple[str, ...]) -> str:
 def _text(field: str, key: str, fields: Mapping[str, object]) -> str | None:
     value = fields.get(key)
     if value is not None and not isinstance(value, str):
-        raise InvalidValueError(f"{field}.{key}", "a text", value)
+        raise InvalidValueError(f"{field}.{key}", _("a text"), value)
     return value
 
 
@@ -84,7 +88,7 @@ def _locale(field: str, value: str | None) -> str | None:
         return value
     locales = cldr.nearest_locales(value)
     raise InvalidValueError(
-        field, "a locale of CLDR such as de-DE" + (f" (nearest: {locales})" if locales else ""), value
+        field, _("a locale of CLDR such as de-DE") + (f" (nearest: {locales})" if locales else ""), value
     )
 
 
@@ -93,13 +97,13 @@ def _separator(field: str, value: str | None, allowed: tuple[str, ...]) -> str |
         return None
     separator = plain(value).replace("\u202f", " ")
     if separator not in allowed:
-        raise InvalidValueError(field, "one of " + " ".join(f'"{sign}"' for sign in allowed), value)
+        raise InvalidValueError(field, _("one of ") + " ".join(f'"{sign}"' for sign in allowed), value)
     return separator
 
 
 def _currency(field: str, value: str | None) -> str | None:
     if value is not None and value not in CODES:
-        raise InvalidValueError(field, with_nearest("a code of ISO 4217 such as EUR", value, sorted(CODES)), value)
+        raise InvalidValueError(field, with_nearest(_("a code of ISO 4217 such as EUR"), value, sorted(CODES)), value)
     return value
 
 
@@ -115,7 +119,7 @@ def _date_format(field: str, value: str | None, locale: str | None) -> str | Non
 def _zone(field: str, value: str | None) -> str | None:
     if value is not None and zone_of(value) is None:
         raise InvalidValueError(
-            field, with_nearest("a time zone of the IANA database such as Europe/Berlin", value, zone_names()), value
+            field, with_nearest(_("a time zone of the IANA database such as Europe/Berlin"), value, zone_names()), value
         )
     return value
 
@@ -123,7 +127,7 @@ def _zone(field: str, value: str | None) -> str | None:
 def _step(field: str, value: object) -> Decimal | None:
     if value is None:
         return None
-    allowed = f"a number above 0, at most {_STEP_DIGITS} digits"
+    allowed = _("a number above 0, at most {step_digits} digits", step_digits=_STEP_DIGITS)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise InvalidValueError(field, allowed, value)
     try:

@@ -22,6 +22,7 @@ from pollerd.detection.selection.values.cldr import (
 from pollerd.detection.selection.values.currencies import CurrencyFinder, CurrencySign, finder_for
 from pollerd.detection.selection.values.form import Reading, ValueFormat
 from pollerd.model import FIRST_READER, READER
+from pollerd.texts import _
 
 # The numbers in a text, with sign, currency and their doubtful traits. Linear in the text.
 
@@ -73,7 +74,7 @@ def numbers_in(text: str, finder: CurrencyFinder) -> Iterator[NumberFound]:
             continue
         previous_end = number.end if number.after is None else number.after.end
         if match.start() in in_dates and not number.trouble:
-            number.trouble = f"{excerpt(text[match.start() : match.start() + 10])} looks like a date"
+            number.trouble = _("{excerpt} looks like a date", excerpt=excerpt(text[match.start() : match.start() + 10]))
         if last is not None:
             _part(last, number)
             yield last
@@ -139,11 +140,11 @@ def _is_of_a_name(text: str, number: NumberFound) -> bool:
 def _trouble(text: str, number: NumberFound, match: re.Match[str]) -> str:
     shown = excerpt(text[max(0, number.start - 1) : number.end + 6].strip())
     if number.negative and number.body[0] in _DECIMAL_MARKS:
-        return f"{shown} can be below 0, or a dash for no whole units"
+        return _("{shown} can be below 0, or a dash for no whole units", shown=shown)
     if _EXPONENT.match(text, number.end) and number.after is None:
-        return f"{shown} has an exponent"
+        return _("{shown} has an exponent", shown=shown)
     if _is_multiplied(text, number.end):
-        return f"{shown} is multiplied by a word or letter, which is not read"
+        return _("{shown} is multiplied by a word or letter, which is not read", shown=shown)
     return _bad_neighbours(text, number, match, shown)
 
 
@@ -158,14 +159,14 @@ def _bad_neighbours(text: str, number: NumberFound, match: re.Match[str], shown:
     if not match.start():
         before = ""
     if after == "-" and not behind.isalnum():
-        return f"{shown} can be below 0"
+        return _("{shown} can be below 0", shown=shown)
     if any(unicodedata.category(sign) in ("No", "Nl") for sign in (before, after) if sign):
-        return f"{shown} has a raised digit or a fraction next to it"
+        return _("{shown} has a raised digit or a fraction next to it", shown=shown)
     if (after == ":" and _is_digit(behind)) or (before == ":" and _is_digit(front)):
-        return f"{shown} is a time or a ratio"
+        return _("{shown} is a time or a ratio", shown=shown)
     joined = (after, behind), (before, front)
     if any(mark and mark in ".,'·٫٬\u202f" and _is_digit(digit) for mark, digit in joined):
-        return f"{shown} is no number: its digits are grouped oddly"
+        return _("{shown} is no number: its digits are grouped oddly", shown=shown)
     return ""
 
 
@@ -179,7 +180,7 @@ def _part(left: NumberFound, right: NumberFound) -> None:
     if after is None or before is None or after.end <= before.start:
         return
     if after.gap == before.gap == 0:
-        trouble = f"a currency stands inside {excerpt(f'{left.body}{after.sign}{right.body}')}"
+        trouble = _("a currency stands inside {excerpt}", excerpt=excerpt(f"{left.body}{after.sign}{right.body}"))
         left.trouble, right.trouble = left.trouble or trouble, right.trouble or trouble
     elif before.gap < after.gap or (before.gap == after.gap and left.before is not None):
         left.after = None
@@ -224,7 +225,7 @@ def number_readings(
             continue
         for number in numbers_in(text, finder):
             if len(numbers) >= MAX_NUMBERS:
-                yield Reading(problem=f"more than {MAX_NUMBERS:,} numbers")
+                yield Reading(problem=_("more than {max_numbers:,} numbers", max_numbers=MAX_NUMBERS))
                 return
             numbers.append(number)
     chosen = _prices(numbers, form) if form.kind == "price" else numbers
@@ -263,7 +264,7 @@ def _machine_number(text: str) -> Decimal | str | None:
     if match is None:
         return None
     if sum(map(str.isdigit, match["digits"])) + abs(int(match["exponent"] or 0)) > MAX_DIGITS:
-        return f"{excerpt(text)} has more than {MAX_DIGITS} digits"
+        return _("{excerpt} has more than {max_digits} digits", excerpt=excerpt(text), max_digits=MAX_DIGITS)
     return Decimal(text)
 
 
@@ -277,7 +278,11 @@ def _prices(numbers: list[NumberFound], form: ValueFormat) -> list[NumberFound] 
     if fitting:
         return fitting
     sign = with_currency[0].before or with_currency[0].after
-    return Reading(problem=f"the currency is {'' if sign is None else sign.sign}, not {form.currency}")
+    return Reading(
+        problem=_(
+            "the currency is {sign}, not {currency}", sign="" if sign is None else sign.sign, currency=form.currency
+        )
+    )
 
 
 def _may_mean(number: NumberFound, currency: str) -> bool:
@@ -307,9 +312,11 @@ def _read(
         return Reading(problem=value)
     if number.alone_in_parentheses:
         if number.negative:
-            return Reading(problem=f"{excerpt(number.body)} is in parentheses and has a minus")
+            return Reading(problem=_("{excerpt} is in parentheses and has a minus", excerpt=excerpt(number.body)))
         if form.kind == "number" and "." not in format(value, "f"):
-            return Reading(problem=f'"({number.body})" can be a count, or below 0; keep the digits by find')
+            return Reading(
+                problem=_('"({body})" can be a count, or below 0; keep the digits by find', body=number.body)
+            )
     value = -value if number.negative or number.alone_in_parentheses else value
     if form.kind != "price":
         return _reading(value, form, None)

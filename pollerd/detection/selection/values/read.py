@@ -10,11 +10,16 @@ from pollerd.detection.selection.values.dates import date_readings
 from pollerd.detection.selection.values.form import Reading, ValueFormat
 from pollerd.detection.selection.values.numbers import number_readings
 from pollerd.model import READER
+from pollerd.texts import N_, _
 
 MAX_CHARACTERS = 20_000
 """Of all texts together: whatever is longer is no value."""
 _NOT_STORABLE = {0: "\ufffd"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
-_NONE = {"price": "no price", "number": "no number", "date": 'no date (relative times as "3 hours ago" are not read)'}
+_NONE = {
+    "price": N_("no price"),
+    "number": N_("no number"),
+    "date": N_('no date (relative times as "3 hours ago" are not read)'),
+}
 
 
 def read_value(
@@ -34,18 +39,18 @@ def read_value(
     together; the time is linear in them.
     """
     if not any(text and not text.isspace() for text in texts[:MAX_CHARACTERS]):
-        return Reading(problem="nothing there: the text is empty")
+        return Reading(problem=_("nothing there: the text is empty"))
     if len(texts) > MAX_CHARACTERS or sum(map(len, texts)) > MAX_CHARACTERS:
-        return Reading(problem=f"longer than {MAX_CHARACTERS:,} characters")
+        return Reading(problem=_("longer than {max_characters:,} characters", max_characters=MAX_CHARACTERS))
     if form.kind == "text":
-        return _chosen(_text_readings(texts), form, "nothing there: the text is empty")
+        return _chosen(_text_readings(texts), form, _("nothing there: the text is empty"))
     spelled = [plain(text) for text in texts]
     if form.kind == "date":
         readings: Iterable[Reading] = date_readings(spelled, form, machine)
     else:
         readings = number_readings(spelled, form, language, machine, reader)
     shown = next(text for text in texts if text and not text.isspace()).strip()
-    return _chosen(readings, form, f"{_NONE[form.kind]} in {excerpt(shown)}")
+    return _chosen(readings, form, _("{nothing} in {excerpt}", nothing=_(_NONE[form.kind]), excerpt=excerpt(shown)))
 
 
 def _text_readings(texts: Sequence[str]) -> Iterator[Reading]:
@@ -66,7 +71,11 @@ def _chosen(readings: Iterable[Reading], form: ValueFormat, none: str) -> Readin
     if bad is not None:
         return bad
     if len({reading.currency for reading in all_readings}) > 1:
-        return Reading(problem=f"several currencies: {_listed(reading.currency or 'none' for reading in all_readings)}")
+        return Reading(
+            problem=_(
+                "several currencies: {listed}", listed=_listed(reading.currency or "none" for reading in all_readings)
+            )
+        )
     if form.which == "only":
         return (
             all_readings[0]
@@ -85,7 +94,7 @@ def _size(reading: Reading) -> Decimal | float:
 
 
 def _several(readings: list[Reading]) -> str:
-    return f"several different values: {_listed(reading.text for reading in readings)}; set which"
+    return _("several different values: {listed}; set which", listed=_listed(reading.text for reading in readings))
 
 
 def _listed(names: Iterable[str]) -> str:

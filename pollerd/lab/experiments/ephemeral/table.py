@@ -15,6 +15,12 @@ from pollerd.lab.experiments.experiment import Cell, Claim, Experiment, Publishe
 from pollerd.lab.experiments.results import Results
 
 EXACT, BOUND, ON_MEANS = "optimum, exact", "optimum, bound", "whittle on means"
+_X_OVER_C = "whittle, x/C from u* on"
+MIXED: Mapping[str, tuple[bool, ...]] = {
+    "whittle, 1 and 3 observed": (True, False, True, False),
+    "whittle, 2 and 4 observed": (False, True, False, True),
+}
+"""Rows of [E] 7's mixed sources: whether the state of each source is observed."""
 SETTLED, EPOCHS = 210, 2100
 """Epochs left out at the start, and counted after that: whole periods of 2 and of 7."""
 FIRST_EPOCHS = 61
@@ -22,7 +28,7 @@ FIRST_EPOCHS = 61
 OLDEST = 14
 _COSTS = (2.0, 1.0, 1.0, 0.5)
 
-_READINGS = ("whittle", "whittle, x/C from u* on", "whittle, 0 from u* on")
+_READINGS = ("whittle", _X_OVER_C, "whittle, 0 from u* on")
 
 Setting = Mapping[str, Any]
 SETTINGS: dict[str, Setting] = {
@@ -52,8 +58,9 @@ class EphemeralTable(Experiment):
         "which is all that the paper tells of it, but in the column of drawn values, where values are exponential. "
         "In the drawn columns the rows `whittle`, in all readings, and `greedy` are told what truly waits at every "
         "source, polled or not: [E]'s own setting, and more than polls show. `whittle on means` goes by what polls "
-        "show, the mean given the epochs since each poll; `round robin` by these epochs alone. Elsewhere states follow "
-        "from the polls. "
+        "show, the mean given the epochs since each poll; `round robin` by these epochs alone. The rows "
+        "`observed` are told the states of two sources and go by the means of the others, with x/C from u* on (section "
+        "7). Elsewhere states follow from the polls. "
         "The row `whittle` polls at once what exceeds u* (the index is +inf there); the rows below it take x/C, which "
         "the subsidy problem gives under the mean dynamics, and 0, as the paper's log⁺ reads. The last column is ours: "
         "costs of a poll, and two units of cost per epoch in the long run."
@@ -61,11 +68,12 @@ class EphemeralTable(Experiment):
 
     def cells(self, size: Size) -> Sequence[Cell]:
         cells = []
-        for row in (EXACT, BOUND, *POLICIES, ON_MEANS):
+        for row in (EXACT, BOUND, *POLICIES, ON_MEANS, *MIXED):
             for column, setting in SETTINGS.items():
                 drawn = "drawn" in setting
                 of_means = row in (EXACT, BOUND) or row.startswith("whittle, ")
                 applies = {EXACT: not drawn and "costs" not in setting, BOUND: not drawn, ON_MEANS: drawn}
+                applies |= dict.fromkeys(MIXED, drawn)
                 if applies.get(row, drawn or not of_means):
                     cells.append(cell(row, column, stream=column, **setting))
         return cells
@@ -82,8 +90,10 @@ class EphemeralTable(Experiment):
         if "drawn" in setting:
             draws = [drawn_gains(sources, epochs + 1, np.random.default_rng(s), setting["drawn"]) for s in seeds]
             gains = np.stack(draws, axis=1)
-        ranking = POLICIES["whittle" if cell.row == ON_MEANS else cell.row](sources)
-        diary = drive_sources(sources, ranking, limit, epochs, gains, "means" if cell.row == ON_MEANS else "states")
+        policy = _X_OVER_C if cell.row in MIXED else "whittle" if cell.row == ON_MEANS else cell.row
+        ranking = POLICIES[policy](sources)
+        observed = np.array(MIXED.get(cell.row, (cell.row != ON_MEANS,) * len(sources)))
+        diary = drive_sources(sources, ranking, limit, epochs, gains, observed)
         outcomes = [{"": average} for average in diary.collected[SETTLED:].mean(0).tolist()]
         if cell.column == "M = 1":
             outcomes[0][f"first {FIRST_EPOCHS}"] = _from_empty(sources, ranking, limit)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pollerd.lab.experiments.gpoks import printed as p
-from pollerd.lab.experiments.gpoks.readings import with_readings
+from pollerd.lab.experiments.gpoks.readings import READS_OF_MANY, with_readings
 from pollerd.lab.experiments.gpoks.reasons import why
 from pollerd.lab.experiments.gpoks.tables import THESIS, MaterialSet, Table, zipf
 
 _PAGES = 8
 _WEBS = tuple(zipf(column, alpha, beta, _PAGES) for column, (alpha, beta) in p.ZIPFS.items())
 _ONE_WEB = (MaterialSet("", zipf("", *p.ZIPFS["0.6/1.0"], _PAGES).probabilities),)
-_FOUND = with_readings(p.found_by(p.MANY))
-_VARIANCES = with_readings([*p.variances(p.VARIANCE_MANY), *p.EXTREMES_MANY])
+_FOUND = with_readings(p.found_by(p.MANY), READS_OF_MANY)
+_VARIANCES = with_readings([*p.variances(p.VARIANCE_MANY), *p.EXTREMES_MANY], READS_OF_MANY)
 
 EIGHT_PAGES = (
     Table(

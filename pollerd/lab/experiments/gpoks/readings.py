@@ -20,6 +20,7 @@ from pollerd.lab.experiments.gpoks.play import AUTOMATA_STATES
 
 TIES_BY_CHANCE, DEVIATIONS = "MAB:UCB-1, ties by chance", "MAB:TS, deviations"
 DRAWN_LAKG, DRAWN_HTRAA, LAKG_OF_5_1 = "LA:LAKG, drawn", "LA:H-TRAA, drawn", "LA:LAKG, by 5.1"
+LAKG_EVEN = "LA:LAKG, by 5.1 from N/n"
 READS: Mapping[str, str] = {
     TIES_BY_CHANCE: "MAB:UCB-1",
     DEVIATIONS: "MAB:TS",
@@ -28,6 +29,8 @@ READS: Mapping[str, str] = {
     DRAWN_HTRAA: "LA:H-TRAA",
 }
 """Another reading -> the row of [B] that it reads."""
+READS_OF_MANY: Mapping[str, str] = {**READS, LAKG_EVEN: "LA:LAKG"}
+"""The same on more than two materials; on two, N/n is [B]'s own start."""
 
 
 class Ucb1ByChance(Ucb1):
@@ -45,30 +48,37 @@ class ThompsonByDeviations(Thompson):
     reward_variance = 0.05**2
 
 
-def with_readings(numbers: Iterable[PublishedValue]) -> list[PublishedValue]:
-    """Returns the numbers, each row followed by its other readings, which have the same printed numbers."""
+def with_readings(numbers: Iterable[PublishedValue], readings: Mapping[str, str] = READS) -> list[PublishedValue]:
+    """Returns the numbers, each row followed by its other `readings`, which have the same printed numbers."""
     rows: dict[str, list[PublishedValue]] = {}
     for number in numbers:
         rows.setdefault(number.row, []).append(number)
     return [
         replace(number, row=row)
         for printed, of_row in rows.items()
-        for row in (printed, *(other for other, read in READS.items() if read == printed))
+        for row in (printed, *(other for other, read in readings.items() if read == printed))
         for number in of_row
     ]
 
 
 def lakg_of_5_1(
-    knapsack: Knapsack, steps: int, seeds: Sequence[np.random.SeedSequence], *, noise: float = 0.0
+    knapsack: Knapsack,
+    steps: int,
+    seeds: Sequence[np.random.SeedSequence],
+    *,
+    noise: float = 0.0,
+    even_start: bool = False,
 ) -> NDArray[np.float64]:
     """Returns scores float64[runs, steps] of LAKG as [B] 5.1 prints it, materials drawn by their amounts.
 
-    Amounts are s / N, put in proportion to the capacity; all states start at N // 2. A state rises after a change if
-    the amounts add up to less than 1, and falls after none whenever they add up to more than 0, which is always: a
-    state of at least 1 remains. (`lakg` starts near 1 / n, and falls only while the knapsack is full.)
+    Amounts are s / N, put in proportion to the capacity; all states start at N // 2, or at N // n, the even split of a
+    full knapsack, if `even_start`. A state rises after a change if the amounts add up to less than 1, and falls after
+    none whenever they add up to more than 0, which is always: a state of at least 1 remains. (`lakg` starts near 1 / n,
+    and falls only while the knapsack is full.)
     """
     runs, n = len(seeds), len(knapsack.p)
-    state, scores, run = np.full((runs, n), AUTOMATA_STATES // 2), np.empty((runs, steps)), np.arange(runs)
+    state = np.full((runs, n), AUTOMATA_STATES // (n if even_start else 2))
+    scores, run = np.empty((runs, steps)), np.arange(runs)
     rng = np.random.default_rng(np.random.SeedSequence(np.concatenate([s.generate_state(4) for s in seeds]).tolist()))
     for step in range(steps):
         total = state.sum(1)

@@ -9,7 +9,7 @@ import numpy as np
 from pollerd.lab.environments.knapsack import Knapsack
 from pollerd.lab.experiments.experiment import PublishedValue
 from pollerd.lab.experiments.gpoks.printed import PAIRS, TIMES
-from pollerd.lab.experiments.gpoks.readings import DEVIATIONS, DRAWN_HTRAA, LAKG_OF_5_1, TIES_BY_CHANCE
+from pollerd.lab.experiments.gpoks.readings import DEVIATIONS, DRAWN_HTRAA, LAKG_EVEN, LAKG_OF_5_1, TIES_BY_CHANCE
 from pollerd.lab.experiments.gpoks.schemes import AUTOMATA, FIXED, MATERIALS, VARIANT
 
 Reasons = tuple[tuple[tuple[str, str], str], ...]
@@ -104,7 +104,7 @@ def _reason(table: str, number: PublishedValue) -> str:
         return _RECURS[number.value]
     if number.row in VARIANT:
         return _of_gpoks(table, number)
-    if number.row in (*AUTOMATA, LAKG_OF_5_1):
+    if number.row in (*AUTOMATA, LAKG_OF_5_1, LAKG_EVEN):
         return _of_automata(table, number.row)
     if number.row == MATERIALS and number.column == "variance":
         return _COUNTED

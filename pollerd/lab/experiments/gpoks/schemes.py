@@ -14,6 +14,7 @@ from pollerd.lab.experiments.gpoks.readings import (
     DEVIATIONS,
     DRAWN_HTRAA,
     DRAWN_LAKG,
+    LAKG_EVEN,
     LAKG_OF_5_1,
     TIES_BY_CHANCE,
     ThompsonByDeviations,
@@ -73,8 +74,8 @@ def scores(  # noqa: PLR0913 (the options of an experiment)
             points=points,
             even_start=even_start,
         )
-    if row == LAKG_OF_5_1:
-        return lakg_of_5_1(knapsack, steps, seeds, noise=noise)
+    if row in (LAKG_OF_5_1, LAKG_EVEN):
+        return lakg_of_5_1(knapsack, steps, seeds, noise=noise, even_start=row == LAKG_EVEN)
     return np.array([_one(row, knapsack, steps, np.random.default_rng(seed), noise) for seed in seeds])
 
 

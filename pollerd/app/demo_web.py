@@ -428,7 +428,9 @@ class Score:
     those polls detected (two changes between two polls are found as one). delays: seconds from each noticed change to
     the poll that detected it, float64[noticed]. share: share of repeated polls that found something; uniform_share: the
     share expected of as many polls spread equally over the same sites and time, given the same true changes. Both
-    shares include all sites; nan while no poll was a repeated one.
+    shares include all sites; nan while no poll was a repeated one. mean_delay, uniform_mean_delay: mean seconds from a
+    change to the poll that found it, and as expected of those equal polls; changes that are not found yet count with
+    the time since them. nan before the first change, and while no poll was a repeated one.
     """
 
     happened: int
@@ -437,6 +439,8 @@ class Score:
     delays: NDArray[np.float64]
     share: float
     uniform_share: float
+    mean_delay: float = math.nan
+    uniform_mean_delay: float = math.nan
 
     @property
     def merged(self) -> int:
@@ -476,7 +480,29 @@ def score(
         delays=np.concatenate([np.empty(0), *delays]),
         share=sum(len(site_watched.found) for _, site_watched, _ in seen) / repeated if repeated else math.nan,
         uniform_share=uniform / repeated if repeated else math.nan,
+        mean_delay=_mean_delay(happened, delays, now),
+        uniform_mean_delay=uniform_mean_delay(happened, period, now),
     )
+
+
+def _mean_delay(happened: Sequence[NDArray[np.float64]], delays: Sequence[NDArray[np.float64]], now: float) -> float:
+    """Returns the mean over all changes; the last ones of a site that are not found yet are as old as they are."""
+    waiting = [now - changes[len(found) :] for changes, found in zip(happened, delays, strict=True)]
+    values = np.concatenate([np.empty(0), *delays, *waiting])
+    return float(values.mean()) if len(values) else math.nan
+
+
+def uniform_mean_delay(happened: Sequence[NDArray[np.float64]], period: float, now: float) -> float:
+    """Returns the mean seconds until equal polls find these changes, one every `period` seconds; nan without changes.
+
+    Exact over a first poll at a time drawn uniformly: a change waits for a time drawn from (0, period), or until now:
+    of one that is `age` old the mean is period / 2 if age >= period, else age - age² / (2 period).
+    """
+    ages = now - np.concatenate([np.empty(0), *happened])
+    if not len(ages) or not math.isfinite(period):
+        return math.nan
+    capped = np.minimum(ages, period)
+    return float((capped - capped**2 / (2.0 * period)).mean())
 
 
 def happened_since(changes: NDArray[np.float64], begin: float) -> NDArray[np.float64]:

@@ -1,0 +1,145 @@
+"""The budget: what it finds, what another one would find, and the planner."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Query, Response
+
+from pollerd.api.http import ApiPorts, Words
+from pollerd.planning import sentences
+from pollerd.quantities import duration
+from pollerd.ranges import PLAN
+from pollerd.web.http import number_of, seconds_of
+from pollerd.web.page import Page, Shown, drawing, page_router
+from pollerd.web.plots import BenefitPlot, benefit_plot
+from pollerd.web.words import figure
+
+# What was found in the last hour and day, beside what was expected.
+
+_SPANS = (("Last hour", 3_600.0), ("Last day", 86_400.0))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSpan:
+    """One span. None: nothing is known of what was expected."""
+
+    found: int
+    covered: float
+    """The share of the span for which it is known what was expected."""
+    scheduled: float | None
+    uniform: float | None
+    best: float | None
+
+
+async def found_spans(ports: ApiPorts, now: float) -> list[tuple[str, FoundSpan]]:
+    """Returns the spans that end now (epoch s), with their names."""
+    spans = []
+    for name, seconds in _SPANS:
+        known = await ports.store.history.yield_since(now - seconds)
+        some = known.seconds > 0
+        expected = (known.scheduled, known.uniform, known.best) if some else (None, None, None)
+        spans.append((name, FoundSpan(known.found, min(known.seconds / seconds, 1.0), *expected)))
+    return spans
+
+
+# The planner: what budget is needed to learn of changes in time.
+
+planner_router = page_router(prefix="/plan")
+SHARES = [(str(share), f"{share} %") for share in (50, 75, 90, 95, 99)]
+SPANS = [(duration(seconds), text) for seconds, text in (
+    (60.0, "1 minute"), (300.0, "5 minutes"), (1_800.0, "30 minutes"), (3_600.0, "1 hour"), (21_600.0, "6 hours"),
+    (86_400.0, "1 day"), (604_800.0, "1 week"),
+)]  # fmt: skip
+Text = Annotated[Words, Query(max_length=100)]
+
+
+@planner_router.get("")
+async def show_plan(page: Shown, share: Text = "90", within: Text = "30m", tag: Text = "") -> Response:
+    """The answer in sentences, and by tag."""
+    part, soon = number_of("share", share) / 100.0, seconds_of("within", within)
+    PLAN["share"].check(part)
+    PLAN["within"].check(soon)
+    plan = await page.ports.control.planner.plan(part, soon, tag or None)
+    return page.show(
+        "plan.html",
+        plan=plan,
+        alone=page.ports.store.shared is None,
+        said=sentences(plan),
+        share=share,
+        within=within,
+        tag=tag,
+        shares=_with(SHARES, share, f"{share} %"),
+        spans=_with(SPANS, within, within),
+    )
+
+
+def _with(known: list[tuple[str, str]], value: str, text: str) -> list[tuple[str, str]]:
+    return known if value in dict(known) else [*known, (value, text)]
+
+
+# What the budget in force finds.
+
+router = page_router(prefix="/budget")
+_CURVE_SECONDS = 0.1
+_under_way: set[asyncio.Future[Any]] = set()
+"""Curves that are being worked out: their results serve the next readers."""
+Step = Annotated[int | None, Query(ge=0, le=1000)]
+
+
+@router.get("")
+async def show_budget(page: Shown, step: Step = None) -> Response:
+    """What the budget finds, next to what others would."""
+    ports = page.ports
+    allocation = await _allocation(ports)
+    return page.show(
+        "budget.html",
+        allocation=allocation,
+        alone=ports.store.shared is None,
+        configured=_configured_budget(page),
+        benefit=_benefit(allocation, step),
+        found=await found_spans(ports, page.now),
+        plan_shares=SHARES,
+        plan_spans=SPANS,
+    )
+
+
+def _configured_budget(page: Page) -> tuple[str, str] | None:
+    """Returns the budget that a restart takes, polls per second, and where that is from; None: it is not known."""
+    if "budget" not in page.web.settings:
+        return None
+    budget, source = page.web.settings["budget"]
+    places = {"default": "the default", "flag": "from --budget", "environment": "from POLLERD_BUDGET"}
+    return figure(float(budget)), places.get(source, f"from {source.removeprefix('file ')}")
+
+
+def _benefit(allocation: Any, step: int | None) -> dict[str, Any] | None:
+    curve = [(point.budget, point.expected_detections_per_hour) for point in allocation.benefit_curve]
+    scheduled = allocation.expected_detections_per_hour_as_scheduled
+    uniform = allocation.expected_detections_per_hour_uniform
+    plot: BenefitPlot | None = (
+        None if scheduled is None else benefit_plot(curve, allocation.budget, scheduled, uniform, step)
+    )
+    if plot is None:
+        return None
+    return {
+        "svg": drawing(plot.svg),
+        "rows": plot.rows,
+        "step": plot.step,
+        "sentence": plot.sentence,
+        "budget": plot.budget,
+    }
+
+
+async def _allocation(ports: ApiPorts) -> Any:
+    """Returns the allocation with the curve over budgets; without it where that takes longer than readers wait."""
+    work = asyncio.ensure_future(ports.control.allocation.over_budgets())
+    _under_way.add(work)
+    work.add_done_callback(_under_way.discard)
+    done, _ = await asyncio.wait([work], timeout=_CURVE_SECONDS)
+    return await work if done else ports.control.allocation.view()
+
+
+ROUTERS = (router, planner_router)

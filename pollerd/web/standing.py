@@ -1,0 +1,163 @@
+"""How a site stands, as people say it: one state, and for each trouble its cure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pollerd.api.sites import SiteSchema
+from pollerd.errors import InvalidValueError
+from pollerd.model import OutcomeKind, SiteState
+from pollerd.scheduling.windows import opening_times, windows_of
+from pollerd.texts import N_, _
+
+POLLS_TO_LEARN = 5
+"""With fewer checks a site has no rate and no chance of its own."""
+_OVERDUE = 1.1
+"""Of its maximum time between two checks: later than this it is overdue."""
+_NO_TEXT = "the page has no text"
+"""So begins the detail of an answer without text; see `detection.html.why_no_text`."""
+
+
+class Standing(StrEnum):
+    """The state of a site; the value names its colour, too."""
+
+    PAUSED = "paused"
+    OFFLINE = "offline"
+    BLOCKED = "blocked"
+    FAILING = "failing"
+    NEW = "new"
+    EMPTY = "empty"
+    CLOSED = "closed"
+    OVERDUE = "overdue"
+    ALWAYS = "always"
+    LEARNING = "learning"
+    FINE = "fine"
+
+
+_SHOWN = {
+    Standing.PAUSED: ("‖", N_("paused")),
+    Standing.OFFLINE: ("▲", N_("no internet connection")),
+    Standing.BLOCKED: ("▲", N_("blocked")),
+    Standing.FAILING: ("✕", N_("failing")),
+    Standing.NEW: ("○", N_("new, not read yet")),
+    Standing.EMPTY: ("◌", N_("no text")),
+    Standing.CLOSED: ("☾", N_("outside its hours")),
+    Standing.OVERDUE: ("▲", N_("overdue")),
+    Standing.ALWAYS: ("≈", N_("changing all the time")),
+    Standing.LEARNING: ("◔", N_("learning")),
+    Standing.FINE: ("✓", N_("fine")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a site needs its user, and what helps."""
+
+    reason: str
+    cure: str = ""
+    """The words of the button; empty: nothing but waiting helps."""
+    place: str = ""
+    """Where the cure is, below the site's address: a part of its page, or with `posts` a form without fields."""
+    posts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SiteStanding:
+    """How a site stands."""
+
+    standing: Standing
+    trouble: Trouble | None = None
+
+    @property
+    def sign(self) -> str:
+        """One character for it."""
+        return _SHOWN[self.standing][0]
+
+    @property
+    def words(self) -> str:
+        """The state in words."""
+        return _(_SHOWN[self.standing][1])
+
+
+def site_standing(site: SiteSchema, now: float, *, offline: bool = False) -> SiteStanding:
+    """Returns how a site stands at `now`, epoch s.
+
+    offline: whether our own link is down. "Fine" says that the last answer was good and had text, and that five checks
+    at least were made.
+    """
+    outcome = site.last_outcome
+    if site.state is SiteState.PAUSED:
+        return SiteStanding(Standing.PAUSED)
+    if offline:
+        return SiteStanding(Standing.OFFLINE)
+    if outcome is not None and (outcome.failed or site.state is SiteState.GONE):
+        refused = outcome in (OutcomeKind.DENIED, OutcomeKind.BLOCKED_ADDRESS)
+        return SiteStanding(Standing.BLOCKED if refused else Standing.FAILING, _trouble(site, outcome))
+    if outcome is None or not site.last_poll_at:
+        return SiteStanding(Standing.CLOSED if _is_closed(site, now) else Standing.NEW)
+    moved = None
+    if site.redirect_proposal:
+        moved = Trouble(
+            _("moved for good to {url}", url=site.redirect_proposal), _("Use the new address"), "/accept-redirect", True
+        )
+    if site.last_detail.startswith(_NO_TEXT):
+        return SiteStanding(Standing.EMPTY, moved or _without_text(site.last_detail))
+    return SiteStanding(_reading(site, now), moved)
+
+
+def _reading(site: SiteSchema, now: float) -> Standing:
+    """Returns the state of a site whose last answer was good."""
+    assert site.last_poll_at is not None
+    read = site.polls - site.failures
+    if _is_closed(site, now):
+        return Standing.CLOSED
+    if site.max_interval is not None and now - site.last_poll_at > _OVERDUE * site.max_interval:
+        return Standing.OVERDUE
+    if read < POLLS_TO_LEARN:
+        return Standing.LEARNING
+    # As the scheduler has it: at most one poll in 16 found no change; the first one cannot find any.
+    return Standing.ALWAYS if 16 * (read - 1 - site.changes) <= read - 1 else Standing.FINE
+
+
+def _is_closed(site: SiteSchema, now: float) -> bool:
+    try:
+        windows = windows_of(site.model_dump(by_alias=True, include={"windows"})["windows"])
+    except InvalidValueError:  # stored by hand
+        return False
+    return windows is not None and not opening_times(windows).is_open(now)
+
+
+def _without_text(detail: str) -> Trouble:
+    if "script" in detail:
+        return Trouble(_("nearly empty without scripts"), _("Use the browser"), "#when")
+    if "frames" in detail or "sends browsers on" in detail:
+        return Trouble(detail, _("Change its address"), "#when")
+    return Trouble(_("the page has no text"), _("Use the browser"), "#when")
+
+
+def _trouble(site: SiteSchema, outcome: OutcomeKind) -> Trouble:
+    """Returns why the last poll failed, and what helps."""
+    detail = site.last_detail or outcome.value.replace("_", " ")
+    match outcome:
+        case OutcomeKind.DENIED:
+            return Trouble(
+                _("the site's robots.txt does not allow programs to read this address"),
+                _("Choose another address"),
+                "#when",
+            )
+        case OutcomeKind.BLOCKED_ADDRESS:
+            return Trouble(_("its address is in a private network"), _("Change its address"), "#when")
+        case OutcomeKind.NOTHING_SELECTED:
+            return Trouble(_("the part that counts was not found"), _("Repair it"), "#counts")
+        case OutcomeKind.NOT_FOUND | OutcomeKind.GONE:
+            return Trouble(_("the page is gone ({detail})", detail=detail), _("Change its address"), "#when")
+        case _ if "status 401" in detail:
+            return Trouble(_("asks for a user name and password (401)"), _("Enter the password"), "#when")
+        case _ if "status 403" in detail:
+            return Trouble(_("refuses programs, or clients that are not signed in (403)"), _("Send a cookie"), "#when")
+        case _ if "status 202" in detail:
+            return Trouble(_("answers with a test instead of the page (202)"), _("Use the browser"), "#when")
+        case OutcomeKind.PROTOCOL_ERROR if "redirect loop" in detail:
+            return Trouble(_("redirects clients without its cookies in circles"), _("Send a cookie"), "#when")
+    return Trouble(detail, _("Try again now"), "/resume", posts=True)

@@ -1,0 +1,84 @@
+"""Today, the list of sites, and what the head of all pages says."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from pollerd.model import OutcomeKind, SiteState
+from pollerd.web.plots import hours_plot, mini_strip
+from tests.web.conftest import Web
+
+
+async def test_today_says_what_is_new_and_counts_it(busy: Web) -> None:
+    page = (await busy.get("/")).text
+    assert "6 unread changes · on 3 sites" in page
+    assert page.count('<span class="found"') == 6
+    assert 'id="unread">6</span>' in page
+    assert "<strong>6</strong> changes found" in page
+    await busy.post("/changes/seen", {"all": "1", "newest": "6"})
+    page = (await busy.get("/")).text
+    assert "No unread changes" in page
+    assert 'id="unread" hidden' in page
+    assert "Latest changes" in page
+    assert page.count('<span class="found"') == 6
+
+
+async def test_sites_that_say_the_same_are_one_row(web: Web) -> None:
+    for n in range(3):
+        site = await web.api.add(f"https://example.org/{n}", title=f"Article {n}")
+        await web.poll(site, f"https://example.org/{n}", ["a", "b"], summary="Version 3 → 4")
+    page = (await web.get("/")).text
+    assert page.count("Version 3 → 4") == 1
+    assert "and 2 other sites" in page
+
+
+async def test_who_needs_the_reader_is_there_with_what_helps(busy: Web) -> None:
+    await busy.fails(1, "https://example.org/0", OutcomeKind.CLIENT_ERROR, "HTTP status 401", SiteState.BACKING_OFF)
+    for path in ("/", "/sites"):
+        page = (await busy.get(path)).text
+        assert "asks for a user name and password (401)" in page
+        assert 'href="/sites/1#when">Enter the password</a>' in page
+    assert "1 site needs you" in (await busy.get("/")).text
+    assert (await busy.get("/sites")).text.count('class="state failing"') == 1
+
+
+async def test_a_site_is_fine_only_after_five_good_answers(web: Web) -> None:
+    site = await web.api.add("https://example.org/")
+    assert 'class="state new"' in (await web.get("/sites")).text
+    await web.poll(site, "https://example.org/", ["a"] * 4)
+    assert 'class="state learning"' in (await web.get("/sites")).text
+    await web.poll(site, "https://example.org/", ["a"])
+    assert 'class="state fine"' in (await web.get("/sites")).text
+
+
+async def test_old_addresses_lead_on(busy: Web) -> None:
+    answer = await busy.get("/?step=3")
+    assert (answer.status, answer.headers["Location"]) == (303, "/budget?step=3")
+
+
+@pytest.mark.parametrize(("chosen", "kept"), [("dark", "dark"), ("light", "light"), ("system", ""), ('"><script>', "")])
+async def test_colours_by_choice(web: Web, chosen: str, kept: str) -> None:
+    answer = await web.post("/theme", {"theme": chosen, "back": "/sites?q=a"})
+    assert (answer.status, answer.headers["Location"]) == (303, "/sites?q=a")
+    page = await web.get("/", Cookie=f"pollerd-theme={chosen}")
+    assert (f'data-theme="{kept}"' in page.text) == bool(kept)
+    assert "<script>" not in page.text
+    elsewhere = await web.post("/theme", {"theme": chosen, "back": "https://example.com/"})
+    assert elsewhere.headers["Location"] == "/"
+
+
+async def test_hours_are_counted_from_the_oldest_on(busy: Web) -> None:
+    now = time.time()
+    hours = await busy.api.store.history.found_by_hour(now - 86_400.0, now + 1.0)
+    assert len(hours) == 25
+    assert sum(hours) == 6
+    assert sum(hours[:-2]) == 0
+
+
+def test_small_plots_hold_what_they_draw() -> None:
+    assert hours_plot([0, 4, 1]).count("M") == 2
+    assert "M15 48v-48M25 48v-12" in hours_plot([0, 4, 1])
+    assert mini_strip([0.0, 43_200.0, 43_201.0, 86_400.0], 86_400.0) == "M1 2v12M48 2v12M95 2v12"
+    assert mini_strip([], 0.0) == ""
