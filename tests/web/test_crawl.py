@@ -110,7 +110,7 @@ async def test_every_link_leads_to_a_sound_page(
                     broken += [f"{path}: {answer.status} {target}"] if answer.status != 200 else []
                 else:
                     waiting.append(target)
-    assert broken == []
+    assert not broken, "\n".join(broken)
     assert {"/sites", "/changes", "/rules", "/system"} <= reached
     assert reader.complaints == []
     assert reader.foreign == []
