@@ -1,12 +1,14 @@
 """Checks on recorded histories how many pages change as often in the coming 30 days as `next_30_days` predicts.
 
-A history file as in histories.py. Each source is replayed through `whittle` (objective `changes`) at .5, 2 and 8 polls
-for each change, 200 of its pages that were observed for 45 days or more, up to 25,000 polls. From the 30th day on,
-every 30 days, each page with five polls or more that is observed for 30 days more is a case: the interval of the
-number of its changes by what was learned, and the number of changes that came. Pages with even numbers were used to fit
-the constant of `pollerd/allocation/coming_changes.py`; the table is of the others, or of those with `--fitted`.
+A history file as in histories.py; `_meta`, if it is there, is JSON that names the class (`cls`) of each source. Each
+source is replayed through `whittle` (objective `changes`) at .5, 2 and 8 polls for each change, 200 of its pages that
+were observed for 45 days or more, up to 25,000 polls. From the 30th day on, every 30 days, each page with five polls or
+more that is observed for 30 days more is a case: the interval of the number of its changes by what was learned, and the
+number of changes that came. Pages with even numbers were used to fit the constant of
+`pollerd/allocation/coming_changes.py`; the table is of the others, or of those with `--fitted`.
 
     python benchmarks/interval_calibration.py --histories traces.npz
+    python benchmarks/interval_calibration.py --histories traces.npz --sources gcp_bigquery_docs mise_versions
 
 Columns: cases; the share of them inside, below and above; `all`: the median of (high + 1) / (low + 1); `fast`: the
 same, and the share inside, of cases of which two changes or more are predicted to be possible; `rate`: the share of
@@ -16,8 +18,9 @@ fast cases whose number is in the interval of the rate times 30 days, which is w
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -118,31 +121,44 @@ def row(name: str, cases: NDArray[np.float64]) -> str:
     return f"| {name} | {len(cases):,} | {' | '.join(columns)} |"
 
 
-def table(results: dict[tuple[str, float], NDArray[np.float64]]) -> Iterator[str]:
-    """Yields the lines: each source over its budgets, then each budget over the sources."""
+def classes(path: Path, sources: Sequence[str]) -> dict[str, str]:
+    """Returns the class of each source; the source itself if the file names none."""
+    stored = np.load(path)
+    meta = json.loads(stored["_meta"].tobytes()) if "_meta" in stored.files else {}
+    return {source: meta.get(source, {}).get("cls", source) for source in sources}
+
+
+def table(results: dict[tuple[str, float], NDArray[np.float64]], class_of: Mapping[str, str]) -> Iterator[str]:
+    """Yields the lines: each class of sources over its budgets, then each budget over the sources."""
     yield "| | cases | inside | below | above | width, all | inside, fast | width, fast | by the rate, fast |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
-    for place, kinds in enumerate((dict.fromkeys(source for source, _ in results), POLLS_A_CHANGE)):
-        for kind in kinds:
-            cases = np.concatenate([found for job, found in results.items() if job[place] == kind])
-            if len(cases):
-                yield row(f"{kind:g} polls a change" if isinstance(kind, float) else str(kind), cases)
+    groups: dict[str, list[NDArray[np.float64]]] = {}
+    for (source, _), cases in results.items():
+        groups.setdefault(class_of[source], []).append(cases)
+    for (_, polls_a_change), cases in results.items():
+        groups.setdefault(f"{polls_a_change:g} polls a change", []).append(cases)
+    for name, parts in groups.items():
+        if any(map(len, parts)):
+            yield row(name, np.concatenate(parts))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--histories", type=Path, required=True, help="the .npz file")
+    parser.add_argument("--sources", nargs="*", help="some of the sources; all if none is named")
     parser.add_argument("--fitted", action="store_true", help="the pages that the constant was fitted on")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     arguments = parser.parse_args()
-    sources = sorted({name.split("/")[0] for name in np.load(arguments.histories).files if "/" in name})
-    if not sources:
-        sys.exit(f"{arguments.histories} has no histories")
+    known = sorted({name.split("/")[0] for name in np.load(arguments.histories).files if "/" in name})
+    sources = arguments.sources or known
+    if not sources or set(sources) - set(known):
+        sys.exit(f"{arguments.histories} has these histories: {', '.join(known) or 'none'}")
     jobs = list(product(sources, POLLS_A_CHANGE))
     with ProcessPoolExecutor(arguments.jobs) as pool:
         results = dict(zip(jobs, pool.map(partial(replay, arguments.histories), jobs), strict=True))
     half = 0 if arguments.fitted else 1
-    print("\n".join(table({job: cases[cases[:, 0] % 2 == half] for job, cases in results.items()})))
+    of_half = {job: cases[cases[:, 0] % 2 == half] for job, cases in results.items()}
+    print("\n".join(table(of_half, classes(arguments.histories, sources))))
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def framed(inside: str, width: int, height: int, *, key: str, title: str, descri
     key: letters and hyphens, unique on the page. alone: it is a file of its own, with its colours; otherwise part of a
     page, as wide as there is room.
     """
-    size = f'xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"' if alone else 'width="100%"'
+    size = f'xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"' if alone else f'width="{width}"'
     name = "plot" if alone else f"plot {key}"
     return (
         f'<svg viewBox="0 0 {width} {height}" {size} class="{name}" role="img" '

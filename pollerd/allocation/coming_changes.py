@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 SHAPE = 5
 """Shape of the factor by which a page's rate differs in the coming 30 days, whose variance is 1 / SHAPE.
 
-Fitted on half of the pages of recorded histories: with 4 to 6 every class of sources has .87 to .945 of its pages
-inside, without a factor one has .61 (benchmarks/interval_calibration.py, docs/research/learning.md).
+Fitted on half of the pages of recorded histories: with 4 to 6 every class of sources has .87 to .95 of its pages
+inside, without a factor one has .61 (benchmarks/interval_calibration.py, docs/model.md).
 """
 LEVEL = 0.9
 _ONE_BY_ONE = 300
@@ -34,12 +34,10 @@ def coming_changes(
     weights float64[k, J], rows that sum to 1, as `Allocator.belief_of` returns them; neither has nan.
     """
     numbers = _numbers(float(rates.max()) * span)
-    below = np.stack(
-        [
-            row @ chances_up_to(numbers, span * of_page)
-            for row, of_page in zip(weights, np.broadcast_to(rates, weights.shape), strict=True)
-        ]
-    )
+    if len(rates) == 1:
+        below = weights @ chances_up_to(numbers, span * rates[0])
+    else:
+        below = np.stack([row @ chances_up_to(numbers, span * own) for row, own in zip(weights, rates, strict=True)])
     ends = np.array([_narrowest(numbers, chances) for chances in below], np.int64)
     median = np.minimum((below < 0.5).sum(1), len(numbers) - 1)
     return ends[:, 0], numbers[median], ends[:, 1]

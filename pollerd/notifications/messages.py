@@ -100,7 +100,7 @@ class _Words:
 
     def __init__(self, event: Event, zone: tzinfo, with_facts: bool) -> None:
         self.event, self.zone, self.data, self.with_facts = event, zone, event.data, with_facts
-        self.site = site_name(event) or "a site"
+        self.site = site_name(event) or _("a site")
 
     def said(self, key: str, most: int = LONGEST_SUMMARY) -> str:
         """Returns a value of the event's data as one line; empty: it says none."""
@@ -125,15 +125,17 @@ class _Words:
         """Returns those that say something, and when it happened; nothing, if no facts are wanted."""
         if not self.with_facts:
             return ()
-        return tuple((name, value) for name, value in (*pairs, ("at", moment(self.event.at, self.zone))) if value)
+        return tuple((name, value) for name, value in (*pairs, (_("at"), moment(self.event.at, self.zone))) if value)
 
 
 def _changed(words: _Words) -> Description:
     change = words.event.change
     if change is None:
-        return Description(f"{words.site} changed", words.said("summary") or _("It changed."), words.facts())
+        return Description(
+            _("{site} changed", site=words.site), words.said("summary") or _("It changed."), words.facts()
+        )
     facts = _of_change(words, change) if words.with_facts else ()
-    return Description(f"{words.site} changed", one_line(change.summary, LONGEST_SUMMARY), facts)
+    return Description(_("{site} changed", site=words.site), one_line(change.summary, LONGEST_SUMMARY), facts)
 
 
 def _of_change(words: _Words, change: EventChange) -> tuple[tuple[str, str], ...]:
@@ -142,8 +144,8 @@ def _of_change(words: _Words, change: EventChange) -> tuple[tuple[str, str], ...
     selection = "" if change.selection == DEFAULT_SELECTION else one_line(change.selection, LONGEST_FACT)
     return words.facts(
         *((one_line(name, 64), one_line(value, LONGEST_FACT)) for name, value in values),
-        ("matched", one_line(change.why, LONGEST_FACT)),
-        ("selection", selection),
+        (_("matched"), one_line(change.why, LONGEST_FACT)),
+        (_("selection"), selection),
         (_("changed after"), "" if before is None else moment(before, words.zone)),
     )
 
@@ -159,7 +161,7 @@ def _first_seen(words: _Words) -> Description:
 def _failing(words: _Words) -> Description:
     failures = words.data.get("failures")
     in_a_row = n_("{count} poll in a row", "{count} polls in a row", failures) if isinstance(failures, int) else ""
-    facts = words.facts(("failed", in_a_row), (_("last successful poll"), words.moment("since")))
+    facts = words.facts((_("failed"), in_a_row), (_("last successful poll"), words.moment("since")))
     return Description(
         _("{site} is failing", site=words.site), words.said("detail") or _("It cannot be fetched."), facts
     )
@@ -179,7 +181,9 @@ def _gone(words: _Words) -> Description:
 
 def _moved(words: _Words) -> Description:
     facts = words.facts((_("new URL"), words.said("new_url", 2_000)))
-    return Description(f"{words.site} moved", words.said("detail") or _("The page redirects permanently."), facts)
+    return Description(
+        _("{site} moved", site=words.site), words.said("detail") or _("The page redirects permanently."), facts
+    )
 
 
 def _no_text(words: _Words) -> Description:
@@ -192,12 +196,12 @@ def _nothing_selected(words: _Words) -> Description:
     return Description(
         _("{site}: the watched part is missing", site=words.site),
         detail,
-        words.facts(("selection", words.said("selection"))),
+        words.facts((_("selection"), words.said("selection"))),
     )
 
 
 def _blind(words: _Words) -> Description:
-    facts = words.facts(("from", words.moment("from")), ("to", words.moment("to")))
+    facts = words.facts((_("from"), words.moment("from")), (_("to"), words.moment("to")))
     return Description(
         _("pollerd could not poll"), words.said("detail") or _("Nothing could be polled for a while."), facts
     )
@@ -216,7 +220,7 @@ def _over_budget(words: _Words) -> Description:
 
 def _channel_down(words: _Words) -> Description:
     channel = words.said("channel", LONGEST_NAME)
-    name = f"Channel {channel}" if channel else "A channel"
+    name = _("Channel {name}", name=channel) if channel else _("A channel")
     if words.data.get("over"):
         return Description(
             _("{name} works again", name=name),

@@ -19,7 +19,6 @@ from msgspec import Struct
 from pollerd.events import EventKind
 from pollerd.notifications.message import Event, EventSite, Message
 from pollerd.notifications.messages import LONGEST_NAME, describe, moment, one_line, plain_line
-from pollerd.quantities import counted
 from pollerd.texts import _, n_
 
 # Rows of a message, before it is written for a medium: each row is shown whole or not at all.
@@ -398,7 +397,7 @@ def message_of_digest(events: Sequence[Event], look: Look = _DEFAULT_LOOK) -> Me
     """Returns the digest of events, at least one: by site, in the order in which they happened."""
     ordered = _in_order(events)
     rows = rows_of_digest(ordered, look.limits.digest_lines, look.zone)
-    return _written(group_id(events), ordered, f"Digest: {count(events)}", rows, look, look.overview_url)
+    return _written(group_id(events), ordered, _("Digest: {count}", count=count(events)), rows, look, look.overview_url)
 
 
 def group_id(events: Sequence[Event]) -> str:
@@ -415,8 +414,11 @@ def ids_hash(ids: Sequence[str]) -> str:
 def count(events: Sequence[Event]) -> str:
     """Returns "137 changes at 12 sites"; events, if there are others among them."""
     sites = len({event.site.id for event in events if event.site is not None})
-    thing = "change" if all(event.kind is EventKind.CHANGED for event in events) else "event"
-    return counted(len(events), thing) + (n_(" at {count} site", " at {count} sites", sites) if sites else "")
+    if all(event.kind is EventKind.CHANGED for event in events):
+        number = n_("{count} change", "{count} changes", len(events))
+    else:
+        number = n_("{count} event", "{count} events", len(events))
+    return number + (n_(" at {count} site", " at {count} sites", sites) if sites else "")
 
 
 def _in_order(events: Sequence[Event]) -> tuple[Event, ...]:

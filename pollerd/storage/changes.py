@@ -17,7 +17,7 @@ from pollerd.storage import encoding
 from pollerd.storage.encoding import Order, Position
 from pollerd.storage.engine import Database
 from pollerd.storage.locks import WriterLocks
-from pollerd.storage.schema import change, content, outbox, seen_range, site, site_tag, site_text
+from pollerd.storage.schema import change, channel, content, outbox, seen_range, site, site_tag, site_text
 from pollerd.storage.soft_delete import is_soft_deleted
 from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, reads, writes
@@ -282,6 +282,21 @@ class ChangeStore(Subject):
     def last_id(self, connection: Connection) -> int:
         """Returns the largest id of a stored change; 0 before the first."""
         return int(connection.execute(select(func.coalesce(func.max(change.c.id), 0))).scalar_one())
+
+    @reads
+    def sent_by(self, connection: Connection, change_ids: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
+        """Returns the names of channels that have alerts of these changes, with the state of each, by change id."""
+        c = outbox.c
+        statement = (
+            select(c.change_id, channel.c.name, c.state)
+            .join(channel, channel.c.id == c.channel_id)
+            .where(self._sql.in_list(c.change_id, "ids"), c.change_id.is_not(None))
+            .order_by(c.id)
+        )
+        alerts: dict[int, list[tuple[str, str]]] = {}
+        for change_id, name, state in connection.execute(statement, {"ids": self._sql.id_list(change_ids)}):
+            alerts.setdefault(change_id, []).append((name, state))
+        return alerts
 
     @reads
     def times(self, connection: Connection, site_ids: Sequence[int], since: float) -> dict[int, list[float]]:

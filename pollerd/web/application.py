@@ -59,6 +59,7 @@ def add_pages(
             site,
             sites,
             system,
+            when,
         )
 
         files, templates = _loaded()
@@ -68,6 +69,7 @@ def add_pages(
         parts = (
             page,
             accounts,
+            when,
             overview,
             budget,
             sites,
@@ -81,6 +83,7 @@ def add_pages(
             channels,
             collection,
             system,
+            when,
         )
         add_routers(app, (router for part in parts for router in part.ROUTERS))
 

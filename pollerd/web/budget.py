@@ -13,8 +13,8 @@ from pollerd.planning import sentences
 from pollerd.quantities import duration
 from pollerd.ranges import PLAN
 from pollerd.web.http import number_of, seconds_of
-from pollerd.web.page import Page, Shown, drawing, page_router
-from pollerd.web.plots import BenefitPlot, benefit_plot
+from pollerd.web.page import Page, Shown, for_both, page_router
+from pollerd.web.plots import BENEFIT_WIDTH, NARROW, benefit_plot
 from pollerd.web.words import figure
 
 # What was found in the last hour and day, beside what was expected.
@@ -119,17 +119,19 @@ def _benefit(allocation: Any, step: int | None) -> dict[str, Any] | None:
     curve = [(point.budget, point.expected_detections_per_hour) for point in allocation.benefit_curve]
     scheduled = allocation.expected_detections_per_hour_as_scheduled
     uniform = allocation.expected_detections_per_hour_uniform
-    plot: BenefitPlot | None = (
-        None if scheduled is None else benefit_plot(curve, allocation.budget, scheduled, uniform, step)
+    if scheduled is None:
+        return None
+    wide, narrow = (
+        benefit_plot(curve, allocation.budget, scheduled, uniform, step, width) for width in (BENEFIT_WIDTH, NARROW)
     )
-    if plot is None:
+    if wide is None or narrow is None:
         return None
     return {
-        "svg": drawing(plot.svg),
-        "rows": plot.rows,
-        "step": plot.step,
-        "sentence": plot.sentence,
-        "budget": plot.budget,
+        "svg": for_both(wide.svg, narrow.svg),
+        "rows": [*zip(wide.rows, narrow.rows, strict=True)],
+        "step": wide.step,
+        "sentence": wide.sentence,
+        "budget": wide.budget,
     }
 
 

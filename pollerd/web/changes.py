@@ -73,6 +73,7 @@ async def list_changes(page: Shown, wanted: Annotated[_Wanted, Depends()], curso
     return page.show(
         "changes.html",
         changes=found.items,
+        sent=await changes.sent_by([change.id for change in found.items]),
         unseen=unseen,
         unseen_text=f"{unseen:,}" if unseen < _UNSEEN_COUNTED else f"more than {_UNSEEN_COUNTED:,}",
         filters=filters,

@@ -9,14 +9,13 @@ from pollerd.api.sites import SiteSchema
 from pollerd.daemon.views import ComingChangesView, ExplanationView, FeedView
 from pollerd.planning import about
 from pollerd.quantities import counted
+from pollerd.web.standing import POLLS_TO_LEARN
 from pollerd.web.words import Moment, Part, Sentence, Strong, how_often, percent
 
 _FAR_FROM_SURE = 10.0
 _ESTIMATED_RANKS = 16_384
 _DRIFTING = 0.5
 _LIVELIER, _QUIETER = 1.5, 1 / 1.5
-POLLS_TO_KNOW = 2
-"""With fewer polls a page has no rate of its own."""
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 
 
@@ -46,7 +45,7 @@ def half_life_in_words(explained: ExplanationView) -> str:
 
 def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
     rate = explained.rate_per_day
-    if page.polls < POLLS_TO_KNOW or rate is None:
+    if page.polls < POLLS_TO_LEARN or rate is None:
         source = explained.notes.get("prior_source", "")
         return (f"We have not seen enough of it yet; until then we assume what is usual here{_from(source)}.",)
     low, high = explained.rate_low_per_day, explained.rate_high_per_day
@@ -83,7 +82,7 @@ def _now(explained: ExplanationView, page: SiteSchema, now: float, sites: int) -
     if page.last_poll_at is None:
         return ("It was not polled yet.",)
     said: list[Part] = ["The last poll was ", Strong(f"{about(max(now - page.last_poll_at, 0.0))} ago")]
-    if explained.change_probability is not None:
+    if explained.change_probability is not None and page.polls >= POLLS_TO_LEARN:
         said += ["; the chance that it has changed since is ", Strong(percent(explained.change_probability))]
     said.append(".")
     if explained.rank is not None and explained.rank > 1:

@@ -234,6 +234,8 @@ PAGE_ROUTES = """
     read    GET    /sites/{site_id:id}/polls
     write   POST   /sites/{site_id:id}/resume
     read    GET    /sites/{site_id:id}/text
+    read    GET    /sites/{site_id:id}/when
+    write   POST   /sites/{site_id:id}/when
     read    GET    /system
     write   POST   /system/allocation
     write   GET    /system/accounts

@@ -52,6 +52,7 @@ async def today(page: Shown, step: str = Query("", max_length=10)) -> Response:
         "overview.html",
         allocation=allocation,
         news=_rows(changes)[:_SHOWN],
+        sent=await ports.store.changes.sent_by([change.id for change in changes]),
         is_news=bool(unread),
         news_sites=len({change.site_id for change in unread}),
         more=len(unread) == _READ,

@@ -80,6 +80,8 @@ _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 # Of modules are left out: comments in lines of their own, and the space at the start of lines (no text has such).
 _COMMENT = re.compile(r"^\s*//.*\n|^\s+|^/\*\*.*\*/\n", re.MULTILINE)
+_OF_STYLE = re.compile(rb"/\*.*?\*/\n?|^[ \t]+", re.MULTILINE | re.DOTALL)
+"""Of a stylesheet: what only people need, who read it in the repository."""
 
 
 def _bundled(entry: str, contents: Mapping[str, bytes]) -> bytes:
@@ -111,6 +113,7 @@ class Assets:
         folder = resources.files("pollerd.web") / "assets"
         contents = {file.name: file.read_bytes() for file in sorted(folder.iterdir(), key=lambda one: one.name)}
         contents |= {name: _bundled(name, contents) for name in _ENTRIES}
+        contents["style.css"] = _OF_STYLE.sub(b"", contents["style.css"])
         self.files: Mapping[str, Asset] = {
             name: Asset(_ASSETS_MEDIA[name[name.rindex(".") :]], body, gzip.compress(body, 9, mtime=0))
             for name, body in contents.items()
@@ -402,6 +405,12 @@ def cut(text: str) -> Markup:
 def drawing(svg: str) -> Markup:
     """Returns an SVG of ours. Its builders draw from numbers alone, and escape the texts of their titles."""
     return Markup(svg)
+
+
+def for_both(wide: str, narrow: str) -> Markup:
+    """Returns two SVGs of ours of the same: one is shown on desks, the other on phones."""
+    both = Markup('<div class="wide-only">{}</div><div class="phone-only">{}</div>')
+    return both.format(drawing(wide), drawing(narrow))
 
 
 def marked(text: str, marks: Iterable[tuple[int, int]]) -> Markup:

@@ -15,9 +15,17 @@ from pollerd.storage.values import StripColumns
 from pollerd.texts import _, n_
 from pollerd.web.words import figure, how_often, percent
 
+
+def _named(key: str, width: int) -> str:
+    """Returns the key of a plot among those of its page, where the narrow one is another."""
+    return f"{key}-narrow" if width <= NARROW else key
+
+
 # Draws what is believed of a page's rate of change, and how often it is polled.
 
-WIDTH, HEIGHT = 720, 84
+WIDTH, HEIGHT = 640, 84
+NARROW = 320
+"""Pixels of plots on phones: each is drawn for both, so that no letter is scaled or cut."""
 _LEFT, _RIGHT, _LINE = 20, 20, 36
 _LABEL = 90
 """Half of the widest label."""
@@ -45,29 +53,29 @@ class PageBelief:
     """Whether polls support it, or it is only the prior."""
 
 
-def belief_plot(belief: PageBelief) -> str:
-    """Returns the plot."""
+def belief_plot(belief: PageBelief, width: int = WIDTH) -> str:
+    """Returns the plot, `width` pixels wide."""
     rate, low, high, polled = belief.rate, belief.low, belief.high, belief.polled
-    x = Scale(_LOWEST, _HIGHEST, _LEFT, WIDTH - _RIGHT, log=True)
-    inside = [f'<path class="axis" d="M{_LEFT} {_LINE}H{WIDTH - _RIGHT}"/>']
+    x = Scale(_LOWEST, _HIGHEST, _LEFT, width - _RIGHT, log=True)
+    inside = [f'<path class="axis" d="M{_LEFT} {_LINE}H{width - _RIGHT}"/>']
     for name, at in _MARKS:
         inside.append(f'<path class="axis" d="M{x(at)} {_LINE}v8"/>')
         inside.append(text(x(at), _LINE + 22, name, anchor="middle"))
     description = f"Believed to change {how_often(rate)}"
     if low is not None and high is not None:
-        width = max(x(high) - x(low), 2)
+        length = max(x(high) - x(low), 2)
         shape = "interval" if belief.known else "interval prior"
-        inside.append(f'<rect class="{shape}" x="{x(low)}" y="{_LINE - 8}" width="{width}" height="16" rx="3"/>')
+        inside.append(f'<rect class="{shape}" x="{x(low)}" y="{_LINE - 8}" width="{length}" height="16" rx="3"/>')
         description += f", 90 % sure: between {how_often(low)} and {how_often(high)}"
     inside.append(f'<circle class="mean" cx="{x(rate)}" cy="{_LINE}" r="6"/>')
     if polled is not None:
         at = x(polled)
         inside.append(f'<path class="polled" d="M{at} {_LINE - 12}l-6 -10h12z"/>')
-        inside.append(text(min(max(at, _LABEL), WIDTH - _LABEL), 10, f"polled {how_often(polled)}", anchor="middle"))
+        inside.append(text(min(max(at, _LABEL), width - _LABEL), 10, f"polled {how_often(polled)}", anchor="middle"))
         description += f"; polled {how_often(polled)}"
     inside.append(text(_LEFT, HEIGHT - 6, "● mean   ▬ 90 % interval   ▼ how often it is polled", name="key"))
     said, title = f"{description}.", "Believed rate of change"
-    return framed("".join(inside), WIDTH, HEIGHT, key="belief-plot", title=title, description=said)
+    return framed("".join(inside), width, HEIGHT, key=_named("belief-plot", width), title=title, description=said)
 
 
 # Draws what each budget would find: the best split, the even one, and where the daemon is now.
@@ -119,11 +127,12 @@ def benefit_plot(
     scheduled: float,
     uniform: float | None,
     step: int | None = None,
+    width: int = BENEFIT_WIDTH,
 ) -> BenefitPlot | None:
     """Returns the plot of (budget, found an hour at the best split), ascending; None without two budgets.
 
     budget: the present one; scheduled, uniform: what it finds an hour as it is scheduled, and evenly split; step: the
-    chosen row, by default that of the present budget.
+    chosen row, by default that of the present budget; width: of the plot, in pixels.
     """
     curve = [(polls, found) for polls, found in curve if polls > 0]
     if len(curve) < 2 or curve[0][0] >= curve[-1][0]:
@@ -131,12 +140,12 @@ def benefit_plot(
     most = max(max(found for _, found in curve), scheduled, uniform or 0.0)
     if most <= 0:
         return None
-    x = Scale(curve[0][0], curve[-1][0], _BENEFIT_LEFT, BENEFIT_WIDTH - _BENEFIT_RIGHT, log=True)
+    x = Scale(curve[0][0], curve[-1][0], _BENEFIT_LEFT, width - _BENEFIT_RIGHT, log=True)
     y = Scale(0.0, most, BENEFIT_HEIGHT - _BOTTOM, _TOP)
     now = min(range(len(curve)), key=lambda n: abs(curve[n][0] - budget))
     chosen = now if step is None else min(max(step, 0), len(curve) - 1)
     rows = [BenefitRow(polls, found, x(polls), _sentence(polls, found, *curve[now])) for polls, found in curve]
-    return BenefitPlot(_drawn(rows, x, y, (budget, scheduled, uniform), chosen), rows, chosen)
+    return BenefitPlot(_drawn(rows, x, y, (budget, scheduled, uniform), chosen, width), rows, chosen)
 
 
 def _sentence(polls: float, found: float, budget: float, best: float) -> str:
@@ -149,25 +158,27 @@ def _sentence(polls: float, found: float, budget: float, best: float) -> str:
     return f"At {figure(polls)} polls/s about {percent(share - 1)} more changes than {figure(budget)} find."
 
 
-def _drawn(rows: Sequence[BenefitRow], x: Scale, y: Scale, now: tuple[float, float, float | None], chosen: int) -> str:
+def _drawn(
+    rows: Sequence[BenefitRow], x: Scale, y: Scale, now: tuple[float, float, float | None], chosen: int, width: int
+) -> str:
     budget, scheduled, uniform = now
     bottom = BENEFIT_HEIGHT - _BOTTOM
     path = "L".join(f"{row.x} {y(row.found)}" for row in rows)
     inside = [
-        f'<path class="axis" d="M{_BENEFIT_LEFT} {_TOP}V{bottom}H{BENEFIT_WIDTH - _BENEFIT_RIGHT}"/>',
+        f'<path class="axis" d="M{_BENEFIT_LEFT} {_TOP}V{bottom}H{width - _BENEFIT_RIGHT}"/>',
         text(_BENEFIT_LEFT - 6, y(y.high) + 4, figure(y.high), anchor="end"),
         text(_BENEFIT_LEFT - 6, bottom, "0", anchor="end"),
         *(text(x(at), BENEFIT_HEIGHT - 10, figure(at), anchor="middle") for at in (x.low, budget, x.high)),
-        text(BENEFIT_WIDTH - _BENEFIT_RIGHT + 20, BENEFIT_HEIGHT - 10, "polls/s"),
+        text(width - _BENEFIT_RIGHT + 20, BENEFIT_HEIGHT - 10, "polls/s"),
         f'<path class="best" d="M{path}"/>',
-        text(BENEFIT_WIDTH - _BENEFIT_RIGHT + 6, y(rows[-1].found) + 4, "best"),
+        text(width - _BENEFIT_RIGHT + 6, y(rows[-1].found) + 4, "best"),
     ]
     if uniform is not None and uniform > 0:
         inside.append(f'<path class="uniform" d="M{x(budget) - 24} {y(uniform)}H{x(budget) + 24}"/>')
         inside.append(text(x(budget) + 28, y(uniform) + 4, "evenly"))
     inside.append(f'<circle class="now" cx="{x(budget)}" cy="{y(scheduled)}" r="5"/>')
     inside.append(text(x(budget) - 8, y(scheduled) - 8, "now", anchor="end"))
-    inside.append(f'<path class="chosen" id="benefit-line" d="M{rows[chosen].x} {_TOP}V{bottom}"/>')
+    inside.append(f'<path class="chosen" d="M{rows[chosen].x} {_TOP}V{bottom}"/>')
     first, last = rows[0], rows[-1]
     description = (
         f"{first.sentence} {last.sentence} Now {figure(scheduled)} an hour"
@@ -176,9 +187,9 @@ def _drawn(rows: Sequence[BenefitRow], x: Scale, y: Scale, now: tuple[float, flo
     )
     return framed(
         "".join(inside),
-        BENEFIT_WIDTH,
+        width,
         BENEFIT_HEIGHT,
-        key="benefit-plot",
+        key=_named("benefit-plot", width),
         title="Found an hour, by budget",
         description=description,
     )
@@ -240,8 +251,9 @@ def sentence(points: Sequence[DecilePoint]) -> str:
 
 # Draws a page's polls over time in three lanes: changes found, polls, failures.
 
-STRIP_WIDTH, STRIP_HEIGHT = 720, 88
-COLUMNS = 360
+STRIP_HEIGHT = 88
+_COLUMN = 2
+"""Pixels."""
 _STRIP_LEFT, _STRIP_RIGHT = 56, 4
 _FOUND, _POLLS, _FAILED, _AXIS = 24, 44, 48, 84
 """Bottom of the lane of changes, bottom of the polls', top of the failures', base line of the axis' texts."""
@@ -249,7 +261,8 @@ _LANES = {"found": _FOUND, "polls": _POLLS, "failed": 62}
 """Name of each lane -> base line of its name."""
 _FOUND_HEIGHT, _POLLS_HEIGHT, _FAILED_HEIGHT = 20, 14, 16
 _LEAST = 4
-_TICKS = 6
+_TICK, _HALF_TICK = 90, 38
+"""Pixels between two labels of the axis, at least, and half of the widest one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,26 +273,31 @@ class Strip:
     rows: Sequence[tuple[float, int, int, int]]
 
 
-def poll_strip(polls: StripColumns, since: float, until: float, expected: float | None = None) -> Strip:
+def poll_strip(
+    polls: StripColumns, since: float, until: float, expected: float | None = None, width: int = WIDTH
+) -> Strip:
     """Returns the strip of the time from `since` to `until` (epoch s).
 
-    expected: when the next poll is expected; it is drawn within the axis, which ends no earlier.
+    expected: when the next poll is expected; it is drawn within the axis, which ends no earlier. width: in pixels.
     """
+    columns = (width - _STRIP_RIGHT - _STRIP_LEFT) // _COLUMN
     end = until if expected is None else max(until, min(expected, until + (until - since)))
     inside_range = (polls.at >= since) & (polls.at <= until)
-    column = ((polls.at[inside_range] - since) / (end - since) * COLUMNS).astype(np.int64).clip(0, COLUMNS - 1)
+    column = ((polls.at[inside_range] - since) / (end - since) * columns).astype(np.int64).clip(0, columns - 1)
     lanes = [
-        np.bincount(column[chosen], minlength=COLUMNS)
+        np.bincount(column[chosen], minlength=columns)
         for chosen in (slice(None), polls.changed[inside_range], polls.failed[inside_range])
     ]
     every, found, failed = lanes
-    x = Scale(since, end, _STRIP_LEFT, STRIP_WIDTH - _STRIP_RIGHT)
-    width = (STRIP_WIDTH - _STRIP_RIGHT - _STRIP_LEFT) / COLUMNS
-    places = [round(_STRIP_LEFT + n * width) for n in range(COLUMNS)]
+    x = Scale(since, end, _STRIP_LEFT, width - _STRIP_RIGHT)
+    places = [_STRIP_LEFT + _COLUMN * n for n in range(columns)]
     drawn = [
         *(text(_STRIP_LEFT - 6, at, name, anchor="end") for name, at in _LANES.items()),
-        f'<path class="axis" d="M{_STRIP_LEFT} {_POLLS + 1}H{STRIP_WIDTH - _STRIP_RIGHT}"/>',
-        *(text(x(tick.at), _AXIS, tick.text, anchor="middle") for tick in time_ticks(since, end, _TICKS)),
+        f'<path class="axis" d="M{_STRIP_LEFT} {_POLLS + 1}H{width - _STRIP_RIGHT}"/>',
+        *(
+            text(min(x(tick.at), width - _HALF_TICK), _AXIS, tick.text, anchor="middle")
+            for tick in time_ticks(since, end, max(width // _TICK, 2))
+        ),
         _lane("found", places, found, _FOUND, -_FOUND_HEIGHT),
         _lane("polls", places, every, _POLLS, -_POLLS_HEIGHT),
         _lane("failed", places, failed, _FAILED, _FAILED_HEIGHT),
@@ -287,13 +305,20 @@ def poll_strip(polls: StripColumns, since: float, until: float, expected: float 
     if expected is not None and expected >= until:
         drawn.append(f'<path class="expected" d="M{x(expected)} 4V{_FAILED}"/>')
     rows = [
-        (since + n * (end - since) / COLUMNS, int(every[n]), int(found[n]), int(failed[n]))
+        (since + n * (end - since) / columns, int(every[n]), int(found[n]), int(failed[n]))
         for n in np.flatnonzero(every)
     ]
     total = (int(every.sum()), int(found.sum()), int(failed.sum()))
     said = f"{counted(total[0], 'poll')}, {total[1]:,} found a change, {total[2]:,} failed."
     return Strip(
-        framed("".join(drawn), STRIP_WIDTH, STRIP_HEIGHT, key="strip-plot", title="Polls over time", description=said),
+        framed(
+            "".join(drawn),
+            width,
+            STRIP_HEIGHT,
+            key=_named("strip-plot", width),
+            title="Polls over time",
+            description=said,
+        ),
         rows,
     )
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Annotated, Any
 
-import orjson
 from fastapi import Query, Response
 
 from pollerd.api.common import shown_values
 from pollerd.api.http import ApiPorts, Caller, Cursor, SiteId
-from pollerd.api.inputs import check_selections, shown_setting
+from pollerd.api.inputs import check_selections
 from pollerd.api.reads import reads_in_words
 from pollerd.api.selections import SelectionStatus
 from pollerd.api.signals import site_signals
@@ -24,20 +22,20 @@ from pollerd.api.sites import (
     site_changes,
 )
 from pollerd.daemon.views import ExplanationView
-from pollerd.errors import InvalidValueError
 from pollerd.inheritance import inherit
-from pollerd.model import JobAction
-from pollerd.quantities import duration
-from pollerd.site_settings import SITE_SETTINGS, Kind, Setting, SiteSpec
+from pollerd.model import JobAction, Site
+from pollerd.site_settings import SITE_SETTINGS, SiteSpec
 from pollerd.storage.changes import ChangeFilter
 from pollerd.storage.jobs import JobSpec
 from pollerd.urls import normalise_url
-from pollerd.web import counts_form
+from pollerd.web import counts_form, fetch_form
 from pollerd.web.counts_form import form_of
-from pollerd.web.explanation import POLLS_TO_KNOW, half_life_in_words, words
-from pollerd.web.http import Posted, PostedForm, tags_in_one_field
-from pollerd.web.page import Page, Shown, drawing, page_router
-from pollerd.web.plots import PageBelief, Strip, belief_plot, poll_strip
+from pollerd.web.explanation import half_life_in_words, words
+from pollerd.web.fetch_form import form_fields, json_in, text_of, value_in, when_values
+from pollerd.web.http import Posted, PostedForm
+from pollerd.web.page import Page, Shown, for_both, page_router
+from pollerd.web.plots import NARROW, WIDTH, PageBelief, belief_plot, poll_strip
+from pollerd.web.standing import POLLS_TO_LEARN, site_standing
 
 router = page_router(prefix="/sites")
 _DAY = 86_400.0
@@ -61,15 +59,19 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
     states = await ports.store.history.selection_states(site_id)
     signals = await site_signals(ports, site_id)
     known = await ports.store.reads.of_site(site_id)
-    since = max(now - days * _DAY, site.created_at)
-    strip = await _strip(ports, site_id, since, now, explained.next_expected_poll_at)
+    since = now - days * _DAY
+    strip = await _strip(ports, site, since, now, explained.next_expected_poll_at)
+    effective = inherit(site.spec, ports.control.tags.all())
     return page.show(
         "site.html",
         site=shown,
+        standing=site_standing(shown, now, offline=ports.control.health.status().offline),
+        now=now,
+        learned=shown.polls >= POLLS_TO_LEARN,
         explained=explained,
         facts=shown_values(explained),
         said=words(explained, shown, now, sites=ports.control.health.status().sites),
-        strip=None if strip is None else {"svg": drawing(strip.svg), "rows": strip.rows},
+        strip=strip,
         days=days,
         spans=_SPANS,
         belief=_belief(explained, shown),
@@ -81,16 +83,22 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
         selections=[SelectionStatus.of(state) for state in states],
         counts=form_of(site.spec.selections),
         tests=counts_form,
-        fields=form_fields(SITE_SETTINGS, site.spec, inherit(site.spec, ports.control.tags.all())),
+        fields=form_fields(fetch_form.OF_SITE, site.spec, effective),
+        **when_values(site.spec, effective, explained),
     )
 
 
-async def _strip(ports: ApiPorts, site_id: int, since: float, now: float, expected: float | None) -> Strip | None:
-    """Returns the polls since then, epoch s, over at least a minute; None: there are none."""
-    columns = await ports.store.history.strip(site_id, since)
+async def _strip(
+    ports: ApiPorts, site: Site, since: float, now: float, expected: float | None
+) -> dict[str, Any] | None:
+    """Returns the checks since then, epoch s, over at least a minute, as plots and rows; None: there are none."""
+    columns = await ports.store.history.strip(site.id, since)
     if not len(columns.at):
         return None
-    return await asyncio.to_thread(poll_strip, columns, min(since, now - 60.0), now, expected)
+    since = max(since, min(site.created_at, float(columns.at.min())))
+    times = (min(since, now - 60.0), now, expected)
+    wide, narrow = [await asyncio.to_thread(poll_strip, columns, *times, width) for width in (WIDTH, NARROW)]
+    return {"svg": for_both(wide.svg, narrow.svg), "rows": wide.rows}
 
 
 def _belief(explained: ExplanationView, site: SiteSchema) -> Any:
@@ -98,59 +106,8 @@ def _belief(explained: ExplanationView, site: SiteSchema) -> Any:
         return None
     polled = None if explained.expected_interval is None else _DAY / explained.expected_interval
     low, high = explained.rate_low_per_day, explained.rate_high_per_day
-    known = site.polls >= POLLS_TO_KNOW
-    return drawing(belief_plot(PageBelief(explained.rate_per_day, low, high, polled, known)))
-
-
-def form_fields(settings: Mapping[str, Setting], own: SiteSpec, effective: SiteSpec) -> list[dict[str, Any]]:
-    """Returns the fields of the form: first those that make a site one, then those that tags can have, too.
-
-    own: what the site itself says; effective: with what it inherits.
-    """
-    offered = sorted(
-        (setting for setting in settings.values() if setting.form and setting.name not in _ELSEWHERE),
-        key=lambda setting: setting.inherits,
-    )
-    return [
-        {
-            "name": one.name,
-            "label": one.form,
-            "kind": one.kind,
-            "value": text_of(one, getattr(own, one.name)),
-            "inherited": (text_of(one, getattr(effective, one.name)) or "as all") if one.inherits else "",
-            "choices": _CHOICES.get(one.kind, ()),
-        }
-        for one in offered
-    ]
-
-
-_ELSEWHERE = frozenset({"selections"})
-"""Settings that have a form of their own."""
-_CHOICES = {
-    Kind.TRUST: (("hint", "as a hint, up to an hour"), ("strict", "strictly, up to a day"), ("off", "no")),
-    Kind.SWITCH: (("true", "yes"), ("false", "no")),
-}
-
-
-def text_of(setting: Setting, value: Any) -> str:
-    """Returns a setting as its field of the form has it; empty: the site says none."""
-    if value is None or value == "":
-        return ""
-    match setting.kind:
-        case Kind.TAGS:
-            return tags_in_one_field(value)
-        case Kind.NUMBER | Kind.SHARE:
-            return f"{value:g}"
-        case Kind.SECONDS:
-            return duration(value)
-        case Kind.TRUST:
-            return str(value.name).lower()
-        case Kind.SWITCH:
-            return "true" if value else "false"
-        case Kind.WINDOWS | Kind.SELECTIONS | Kind.RENDER:
-            shown = shown_setting(setting, value)
-            return shown if isinstance(shown, str) else orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode()
-    return str(value)
+    belief = PageBelief(explained.rate_per_day, low, high, polled, known=site.polls >= POLLS_TO_LEARN)
+    return for_both(belief_plot(belief), belief_plot(belief, NARROW))
 
 
 @router.get("/{site_id:id}/polls")
@@ -241,38 +198,8 @@ def _patch(form: PostedForm, own: SiteSpec) -> dict[str, Any]:
     return {one.name: value_in(form, one) for one in edited}
 
 
-def value_in(form: PostedForm, setting: Setting) -> Any:
-    """Returns what the form says of a setting, as REST takes it. Raises `InvalidValueError`."""
-    name, text = setting.name, form.text(setting.name)
-    match setting.kind:
-        case Kind.TEXT:
-            return text
-        case Kind.TAGS:
-            return form.tags(name)
-        case Kind.NUMBER:
-            return form.optional_number(name)
-        case Kind.SECONDS:
-            return form.optional_duration(name)
-        case Kind.SWITCH:
-            return text == "true" if text else None
-        case Kind.WINDOWS | Kind.SELECTIONS:
-            return _json(name, text)
-        case Kind.RENDER:
-            return text if text == "browser" else _json(name, text)
-    return text or None  # shares and words are read by REST
-
-
-def _json(name: str, text: str) -> Any:
-    if not text:
-        return None
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise InvalidValueError(name, f"JSON ({error})", text[:100]) from error
-
-
 async def _preview(page: Page, site_id: int, form: PostedForm) -> Response:
-    wanted = check_selections(_json("selections", form.text("selections")) or {"default": {}})
+    wanted = check_selections(json_in("selections", form.text("selections")) or {"default": {}})
     found = await page.ports.control.preview.of_stored(site_id, wanted)
     site = await shown_site(page.ports, await page.ports.store.sites.get(site_id))
     return page.show("preview.html", site=site, preview=found, selections_text=form.text("selections"))

@@ -132,7 +132,7 @@ def _without_text(detail: str) -> Trouble:
     if "script" in detail:
         return Trouble(_("nearly empty without scripts"), _("Use the browser"), "#when")
     if "frames" in detail or "sends browsers on" in detail:
-        return Trouble(detail, _("Change its address"), "#when")
+        return Trouble(detail, _("Change its address"), "#settings")
     return Trouble(_("the page has no text"), _("Use the browser"), "#when")
 
 
@@ -144,14 +144,14 @@ def _trouble(site: SiteSchema, outcome: OutcomeKind) -> Trouble:
             return Trouble(
                 _("the site's robots.txt does not allow programs to read this address"),
                 _("Choose another address"),
-                "#when",
+                "#settings",
             )
         case OutcomeKind.BLOCKED_ADDRESS:
-            return Trouble(_("its address is in a private network"), _("Change its address"), "#when")
+            return Trouble(_("its address is in a private network"), _("Change its address"), "#settings")
         case OutcomeKind.NOTHING_SELECTED:
             return Trouble(_("the part that counts was not found"), _("Repair it"), "#counts")
         case OutcomeKind.NOT_FOUND | OutcomeKind.GONE:
-            return Trouble(_("the page is gone ({detail})", detail=detail), _("Change its address"), "#when")
+            return Trouble(_("the page is gone ({detail})", detail=detail), _("Change its address"), "#settings")
         case _ if "status 401" in detail:
             return Trouble(_("asks for a user name and password (401)"), _("Enter the password"), "#when")
         case _ if "status 403" in detail:

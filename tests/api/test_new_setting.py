@@ -33,8 +33,8 @@ from pollerd.site_settings import (
     settings_of,
 )
 from pollerd.storage.schema import setting_columns
+from pollerd.web.fetch_form import form_fields, text_of, value_in
 from pollerd.web.http import PostedForm
-from pollerd.web.site import form_fields, text_of, value_in
 
 
 class WithGrace(SiteSpec, frozen=True):

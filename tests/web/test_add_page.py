@@ -34,17 +34,18 @@ async def origin() -> AsyncIterator[Origin]:
 
 @pytest.fixture
 async def post(tmp_path: Path) -> AsyncIterator[Post]:
-    """Posts the form that adds a site; returns status, page and where it leads."""
+    """Posts the form that adds a site, or "POST PATH" another; returns status, page and where it leads."""
     database = f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}"
     async with daemon_process(database, tmp_path / "log") as daemon, aiohttp.ClientSession() as session:
         await until(lambda: bool(re.search(r"http://127\.0\.0\.1:\d+", daemon.log)))
         root = re.findall(r"http://127\.0\.0\.1:\d+", daemon.log)[0]
 
         async def posted(path: str = "/sites", **fields: str) -> tuple[int, str, str]:
-            if path != "/sites":
+            verb, _, place = path.rpartition(" ")
+            if path != "/sites" and not verb:
                 async with session.get(root + path) as answer:
                     return answer.status, await answer.text(), ""
-            async with session.post(root + path, data=fields, allow_redirects=False) as answer:
+            async with session.post(root + place, data=fields, allow_redirects=False) as answer:
                 return answer.status, await answer.text(), answer.headers.get("Location", "")
 
         yield posted

@@ -233,19 +233,18 @@ async def test_everything_without_javascript(busy: Web, new_reader: NewReader) -
     reader = await new_reader(busy.root, java_script_enabled=False)
     page = reader.page
     await visit(reader, busy, "/sites")
-    await page.get_by_text("Add pages").click()
     await page.locator("input[name=url]").fill("https://example.org/new")
-    await page.get_by_role("button", name="Add", exact=True).click()
+    await page.get_by_role("button", name="Watch", exact=True).click()
     await page.wait_for_url("**/sites/4")
     await page.locator("input[name=title]").fill("Named")
-    await page.get_by_role("button", name="Save").click()
+    await page.locator("form", has=page.locator("input[name=title]")).get_by_role("button", name="Save").click()
     await page.get_by_role("heading", name="Named", level=1).wait_for()
     assert await page.locator("h1").text_content() == "Named"
     await page.get_by_role("button", name="Pause").click()
-    await page.get_by_text("You paused it.").wait_for()
+    await page.locator("#site-state").get_by_text("paused").wait_for()
     await visit(reader, busy, "/changes")
     await page.get_by_role("button", name="Mark these").click()
-    await page.get_by_text("Nothing new.").wait_for()
+    await page.get_by_text("You are up to date.").wait_for()
     await visit(reader, busy, "/changes/1")
     assert await page.locator("table.diff").is_visible()
     await visit(reader, busy, "/sites")
@@ -278,7 +277,7 @@ async def test_times_are_the_readers(busy: Web, new_reader: NewReader) -> None:
 
 async def test_polls_and_health_are_live(busy: Web, new_reader: NewReader) -> None:
     reader = await new_reader(busy.root)
-    await visit(reader, busy, "/")
+    await visit(reader, busy, "/budget")
     await streams(busy, 1)
 
     async def watched() -> bool:
@@ -300,7 +299,7 @@ async def test_polls_and_health_are_live(busy: Web, new_reader: NewReader) -> No
 async def test_a_tab_left_open_keeps_sixty_rows(busy: Web, new_reader: NewReader) -> None:
     """A day's worth of events: what the page holds does not grow with them."""
     reader = await new_reader(busy.root)
-    await visit(reader, busy, "/")
+    await visit(reader, busy, "/budget")
     many = [[n % 50, 1_800_000_000 + n, "same", 1, f"example.org/{n}"] for n in range(10)]
     size = "document.querySelectorAll('*').length"
     await reader.page.evaluate(_TELL, [many, 200])

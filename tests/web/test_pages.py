@@ -280,7 +280,7 @@ async def test_what_was_pruned_says_so(busy: Web) -> None:
 
     busy.api.store.contents.get = gone  # type: ignore[assignment]
     answer = await busy.get(f"/changes/{newest.id}")
-    assert "The old text was removed to save space" in answer.text
+    assert "The old text was deleted to save space" in answer.text
 
 
 async def test_rules_and_channels(busy: Web) -> None:
@@ -458,13 +458,13 @@ async def test_the_nodes_are_shown_where_there_are_several(busy: Web, monkeypatc
 
 
 async def test_a_sites_page_tells_how_its_changes_are_read(busy: Web) -> None:
-    assert "How its changes are read" not in (await busy.get("/sites/1")).text
+    assert "Reader interest" not in (await busy.get("/sites/1")).text
     changes = (await busy.api("GET", "/sites/1/changes?order=newest")).json["items"]
     reads = [{"site_id": 1, "at": changes[0]["detected_at"], "count": 7, "change_id": changes[0]["id"]}]
     taken = await busy.api("POST", "/reads", {"report": "<b>1</b>", "reads": reads})
     assert taken.json["reads"] == 7
     page = (await busy.get("/sites/1")).text
-    assert "How its changes are read" in page
+    assert "Reader interest" in page
     assert "7 reads of 1 change: interest halves in 1 d" in page
     assert "The usual half-life of 1 d holds" in page
 

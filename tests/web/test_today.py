@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
+from sqlalchemy import Connection, insert
 
 from pollerd.model import OutcomeKind, SiteState
+from pollerd.storage.schema import outbox
 from pollerd.web.plots import hours_plot, mini_strip
 from tests.web.conftest import Web
 
@@ -67,6 +69,25 @@ async def test_colours_by_choice(web: Web, chosen: str, kept: str) -> None:
     assert "<script>" not in page.text
     elsewhere = await web.post("/theme", {"theme": chosen, "back": "https://example.com/"})
     assert elsewhere.headers["Location"] == "/"
+
+
+async def test_a_change_says_by_which_channels_it_was_sent(busy: Web) -> None:
+    for name in ("mail", "<b>hook"):
+        settings = {"url": "https://a.example/x"}
+        made = await busy.api("POST", "/channels", {"name": name, "kind": "webhook", "settings": settings})
+        assert made.status == 201, made.json
+
+    def alert(connection: Connection) -> None:
+        for channel, state in ((1, "sent"), (2, "dead")):
+            row = {"event_id": "e", "kind": "site.changed", "at": 1.0, "rule_id": 1, "channel_id": channel}
+            row |= {"site_id": 3, "change_id": 6, "waits_since": 1.0, "due_at": 1.0, "state": state, "ended_at": 2.0}
+            connection.execute(insert(outbox).values(**row))
+
+    await busy.api.store.database.write(alert)
+    for path in ("/", "/changes"):
+        page = (await busy.get(path)).text
+        assert page.count("sent: mail ✓") == 1
+        assert page.count("failed: &lt;b&gt;hook") == 1
 
 
 async def test_hours_are_counted_from_the_oldest_on(busy: Web) -> None:

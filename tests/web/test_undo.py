@@ -124,13 +124,13 @@ async def test_marks_are_taken_back_twice(busy: Web) -> None:
     await busy.post("/changes/seen", rest)
     left = await _unseen(busy)
     assert left == set(sorted(everything)[3:])
-    await _undo_mark(busy, "3 changes marked as seen")
+    await _undo_mark(busy, "3 changes marked as read")
     assert await _unseen(busy) == everything - {1}, "the one that was seen before stays seen"
-    await _undo_mark(busy, "3 changes marked as unseen")
+    await _undo_mark(busy, "3 changes marked as unread")
     assert await _unseen(busy) == left
     await busy.post("/changes/seen", {"all": "1", "newest": str(max(everything))})
     assert await _unseen(busy) == set()
-    await _undo_mark(busy, "All changes marked as seen")
+    await _undo_mark(busy, "All changes marked as read")
     assert await _unseen(busy) == left
     assert (await busy.post("/changes/seen", {"id": "999", "undo": "1"})).status == 303
 
@@ -141,7 +141,7 @@ async def test_a_script_says_what_can_be_undone(busy: Web) -> None:
     assert 'name="undo"' not in (await busy.get("/changes")).text
     marked = [("id", "2"), ("id", "3"), ("kept", "1")]
     assert (await busy.post("/changes/seen", marked, **script)).status == 204
-    await _undo_mark(busy, "2 changes marked as seen")
+    await _undo_mark(busy, "2 changes marked as read")
 
 
 async def test_the_list_of_sites_offers_to_undo_the_last_job(busy: Web) -> None:

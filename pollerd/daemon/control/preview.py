@@ -15,7 +15,7 @@ from pollerd.daemon.pages import PageRequests
 from pollerd.daemon.runtime import Runtime
 from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.fetching.request import Request, own_headers
-from pollerd.inheritance import selections_of_tags
+from pollerd.inheritance import inherit, selections_of_tags
 from pollerd.lists.recognise import Recognition, recognise
 from pollerd.model import (
     DEFAULT_SELECTION,
@@ -127,6 +127,16 @@ class PreviewControl:
         page = (content.body, _TEXT, site.spec.url)
         preview = await self._preview(await self._context(site), selections, *page, stored, earlier)
         return PagePreview(site.spec.url, None, None, "", None, preview, None)
+
+    async def fetch_as(self, site: Site, spec: SiteSpec) -> tuple[Outcome, Recognition]:
+        """Gets the page of a site as a poll with other settings of its own would, and says what came."""
+        context = await self._context(site)
+        inherited = inherit(spec, self._store.sites.tags.in_force)
+        context = replace(context, access=inherited.access, render=inherited.render)
+        outcome = await self._fetched(context, spec.sent_url)
+        if outcome.body is None:
+            return outcome, recognise(outcome, spec.url)
+        return outcome, await self._read(context, "url", recognise, outcome, spec.url)
 
     # For the form of a site: its page is read once, and kept while the form is filled in.
 

@@ -21,6 +21,11 @@ export function startInbox() {
       const [site, tag, q] = ["site", "tag", "q"].map((name) => filtered.get(name));
       if (button && ((site && Number(site) !== change.site_id) || tag || q)) return;
       came += 1;
+      const unread = document.getElementById("unread");
+      if (unread && change.matters && !unread.textContent.endsWith("+")) {
+        unread.textContent = Number(unread.textContent.replace(/\D/g, "")) + 1;
+        unread.hidden = false;
+      }
       document.title = `(${came} new) ${title}`;
       if (!button) return;
       button.hidden = false;
@@ -85,7 +90,7 @@ class Inbox {
       await putFragment(place, `/changes/${Number(row.dataset.change)}?view=${this.view}`);
       writeTimes(place);
     } catch {
-      place.textContent = "The difference cannot be shown now.";
+      place.textContent = "Could not load the diff.";
     }
     place.removeAttribute("aria-busy");
   }
@@ -110,7 +115,7 @@ class Inbox {
     this.last = { rows, seen };
     const many = rows.length === 1 ? "1 change" : `${rows.length} changes`;
     const status = document.getElementById("status");
-    status.textContent = `${many} ${seen ? "seen" : "unseen"} · undo (u)`;
+    status.textContent = `${many} ${seen ? "read" : "unread"} · undo (u)`;
     clearTimeout(this.linger);
     this.linger = setTimeout(() => status.replaceChildren(), LINGER_MS);
     clearTimeout(this.sending);

@@ -1,0 +1,162 @@
+"""Nothing that people read is left out of the catalogue: all of it is in a language that only the catalogue has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+import typer
+from prometheus_client import CollectorRegistry
+
+from pollerd.api.application import create_api
+from pollerd.api.openapi import TEXTS_OF_DOCUMENT, translated
+from pollerd.api.settings import ApiSettings
+from pollerd.cli.commands import app
+from pollerd.detection.selection.selection import compile_selection
+from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError, TooManyError, unknown_name
+from pollerd.events import EventKind
+from pollerd.moving.patterns import lacking
+from pollerd.notifications.messages import describe
+from pollerd.planning import about, apart, exactly, in_percent
+from pollerd.quantities import in_bytes, per_second, seconds, share
+from pollerd.ranges import BUDGET, LIVE_LOOP, RENDER_PLAN
+from pollerd.storage.store import Store
+from pollerd.texts import N_, speaking
+from pollerd.urls import normalise_url
+from pollerd.web.words import how_often, percent
+from tests.support.pseudo import PseudoLanguage, untranslated
+from tests.support.sample_events import change_event, other_event
+
+
+@pytest.fixture(autouse=True)
+def _pseudo() -> Iterator[None]:
+    with speaking(PseudoLanguage()):
+        yield
+
+
+def help_of(command: Any, path: str) -> Iterator[tuple[str, str]]:
+    yield path, command.help or ""
+    for option in command.params:
+        yield f"{path} {option.opts[-1]}", getattr(option, "help", None) or ""
+    context = command.context_class(command)
+    for name in getattr(command, "commands", ()):
+        yield from help_of(command.resolve_command(context, [name])[1], f"{path} {name}")
+
+
+def test_help_of_every_command() -> None:
+    examples = ('{"Accept-Language": "en"}', '{"username": "u", "password": "p"}', '{"token": "t"}')
+    texts = [
+        (place, text)
+        for place, text in help_of(typer.main.get_command(app), "pollerd")
+        if not place.endswith("-completion")  # Typer's own
+    ]
+    assert len(texts) > 400
+    assert [(place, words) for place, text in texts if (words := untranslated(text, examples))] == []
+
+
+def descriptions(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        for name, value in node.items():
+            if name in TEXTS_OF_DOCUMENT and isinstance(value, str):
+                yield value
+            elif name not in ("example", "examples"):
+                yield from descriptions(value)
+    elif isinstance(node, list):
+        for item in node:
+            yield from descriptions(item)
+
+
+def test_descriptions_of_the_api() -> None:
+    api = create_api(Mock(), Mock(spec=Store), CollectorRegistry(), ApiSettings(), "0")
+    texts = list(descriptions(translated(api.openapi())))
+    assert len(texts) > 700
+    assert [text for text in texts if text.strip() and not (text.startswith("⟦") and text.endswith("⟧"))] == []
+    assert [text for text in descriptions(api.openapi()) if "⟦" in text] == []
+
+
+@pytest.mark.parametrize("kind", EventKind)
+@pytest.mark.parametrize(
+    "data", [{}, {"over": True, "channel": "7", "failures": 3, "since": 5.0, "from": 1.0, "to": 2}]
+)
+def test_messages_of_every_kind(kind: EventKind, data: dict[str, Any]) -> None:
+    event = other_event(kind, **data)
+    described = describe(event)
+    names = (event.site.title, event.site.url) if event.site is not None else ()
+    words = [described.title, described.summary, *(name for name, _value in described.facts)]
+    assert [untranslated(text, names) for text in words] == [[]] * len(words)
+
+
+def test_a_message_of_a_change_names_its_facts() -> None:
+    described = describe(change_event())
+    assert [untranslated(name) for name, _value in described.facts if name != "price"] == [[]] * 3
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: seconds("often"),
+        lambda: per_second("x"),
+        lambda: share("x"),
+        lambda: in_bytes("1.5"),
+        lambda: BUDGET.check(0),
+        lambda: next(iter(LIVE_LOOP.values())).check(-1),
+        lambda: next(iter(RENDER_PLAN.values())).check(-1),
+        lambda: normalise_url("7"),
+        lambda: normalise_url("7://8"),
+        lambda: normalise_url("http://8:9:0/"),
+    ],
+)
+def test_errors(write: Callable[[], object]) -> None:
+    with pytest.raises(ValueError) as refused:
+        write()
+    error = refused.value
+    text = error.allowed if isinstance(error, InvalidValueError) else str(error)
+    assert "⟦" in text
+    assert untranslated(text, ("min", "KiB", "MiB", "GiB", "example.org", "http", "https", "did")) == []
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"keep": {"css": "p:frist-child"}},
+        {"keep": {"css": "p[["}},
+        {"keep": {"css": "//p"}},
+        {"keep": {"xpath": "//p["}},
+        {"keep": {"xpath": "//p[lower-case(.)]"}},
+        {"keep": {"jsonpath": "$.[["}},
+        {"replace": {"re": "(?=7)", "with": ""}},
+        {"replace": {"re": "(7", "with": ""}},
+        {"seven": 7},
+        7,
+    ],
+)
+def test_errors_of_selections(step: object) -> None:
+    with pytest.raises(InvalidValueError) as refused:
+        compile_selection("7", "7", {"steps": [step]})
+    assert "⟦" in refused.value.allowed
+
+
+def test_errors_of_the_tree() -> None:
+    errors = [
+        NotFoundError(N_("site"), 7),
+        DuplicateError(N_("site"), 7, 8),
+        TooManyError(N_("reads"), 9.0),
+        unknown_name("7", N_("setting"), "8", ["9"]),
+    ]
+    assert [untranslated(str(error), ("None",)) for error in errors] == [[]] * 4
+    assert untranslated(lacking("(?<=7)8") or "missing") == []
+
+
+def test_numbers_and_spans() -> None:
+    texts = [
+        *(exactly(value) for value in (1, 1.5, 60, 120, 3_600, 86_400)),
+        *(apart(value) for value in (1, 60, 3_600, 86_400, 90, 0.5)),
+        *(about(value) for value in (0.4, 45, 1_300, 11_400, 190_000, 2_000_000)),
+        *(in_percent(value) for value in (0.001, 0.5, 0.999)),
+        *(percent(value) for value in (0.000001, 0.5, 0.999)),
+        *(how_often(value) for value in (0.0001, 1.0, 6.0, 1e6)),
+    ]
+    assert [(text, words) for text in texts if (words := untranslated(text))] == []
+    assert all("⟦" in text for text in texts)
