@@ -1,4 +1,4 @@
-"""Changes found with pushed signals, through the allocator's contract: 1,000 Zipf pages, ten sources of 100 pages.
+"""Changes found with pushed signals, through the allocator's contract: 1,000 Zipf pages (or others), ten sources.
 
 Pages change Poisson, p_k = .9 / k per unit of time; the budget is a multiple of all changes. A source announces a share
 of the changes (recall); false signals come at one rate for all pages, so that the precision holds; 0, 0: only false
@@ -6,9 +6,11 @@ ones. `now`: every page named four times a uniform cycle; `never`: none; `half`:
 recall and precision say. `fails`: as recall and precision say up to the middle of the run, only false ones from then
 on; `stops`: none from then on; `recovers`: only false ones up to then. Each mode adds ten sources, so with two of them
 two sources speak for each page; `copy` repeats the signals of the first mode. With `--known` the allocator is told the
-quality of the sources, and believes them. Changes found are given for each part of the run; freshness, `delay` (mean of
-all changes, in uniform cycles), `in time` (share of all changes found within the deadline, in uniform cycles) and
-`value` (mean of 2^(-delay / half-life) of all changes, 0 for those never found) for its second half. Numbers after ±
+quality of the sources, and believes them. With `--even-precision` the same share
+of each page's signals is false. With `--batches` signals come together, so many uniform cycles apart. Changes found are
+given for each part of the run; freshness, `delay` (mean of all changes, in uniform cycles), `in time` (share of all
+changes found within the deadline, in uniform cycles) and `value` (mean of 2^(-delay / half-life) of all changes, 0 for
+those never found) for its second half. Numbers after ±
 are standard errors over the seeds.
 """
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +36,37 @@ MODES = ("iid", "now", "never", "half", "none", "fails", "stops", "recovers", "c
 HALVES = {"fails": ("good", "false"), "stops": ("good", ""), "recovers": ("false", "good")}
 """Modes that change in the middle of the run."""
 RATES = -np.log1p(-0.9 / np.arange(1, PAGES + 1))
-SOURCE = np.random.default_rng(0).integers(0, SOURCES, PAGES)
+
+
+@dataclass
+class World:
+    """Pages that change at rates float64[pages], 1/s, and the source int64[pages] that speaks for each.
+
+    even_precision: whether the same share of each page's signals is false, and not at the same rate.
+    """
+
+    rates: NDArray[np.float64]
+    sources: int
+    even_precision: bool = False
+
+    def __post_init__(self) -> None:
+        self.pages = len(self.rates)
+        self.source = np.random.default_rng(0).integers(0, self.sources, self.pages)
+
+    def false_rates(self, mean: float) -> NDArray[np.float64]:
+        """Returns the false signals a unit of time of each page, float64[pages]."""
+        return mean * self.rates / self.rates.mean() if self.even_precision else np.full(self.pages, mean)
+
+
+WORLD = World(RATES, SOURCES)
+"""That of the run; `main` sets it."""
+
+
+def log_normal(pages: int, spread: float) -> NDArray[np.float64]:
+    """Returns rates of sum 1, float64[pages], in any order, of which the logarithms are spread like that."""
+    normal = NormalDist(0.0, spread)
+    rates = np.exp([normal.inv_cdf((page + 0.5) / pages) for page in range(pages)])
+    return np.random.default_rng(7).permutation(rates / rates.sum())
 
 
 @dataclass(frozen=True)
@@ -51,12 +84,12 @@ class Times:
 
 def poisson(rates: NDArray[np.float64], end: float, rng: np.random.Generator) -> Times:
     number = rng.poisson(rates * end)
-    return Times.ordered(rng.random(number.sum()) * end, np.repeat(np.arange(PAGES), number))
+    return Times.ordered(rng.random(number.sum()) * end, np.repeat(np.arange(len(rates)), number))
 
 
 def false_rate_of(recall: float, precision: float) -> float:
     """Returns the false signals a unit of time and page."""
-    total = float(RATES.sum()) / PAGES
+    total = float(WORLD.rates.sum()) / WORLD.pages
     return total if recall == 0 else recall * total * (1 - precision) / precision
 
 
@@ -70,7 +103,7 @@ def signals_of(changes: Times, mode: str, quality: tuple[float, float], end: flo
         return Times.ordered(np.r_[before.at[keep], after.at[rest]], page)
     if mode == "now":
         at = np.arange(0.25, end / cycle, 0.25) * cycle
-        return Times.ordered(np.repeat(at, PAGES), np.tile(np.arange(PAGES), len(at)))
+        return Times.ordered(np.repeat(at, WORLD.pages), np.tile(np.arange(WORLD.pages), len(at)))
     if mode in ("never", "none"):
         return Times(np.zeros(0), np.zeros(0, np.int64))
     if mode == "half":
@@ -81,7 +114,7 @@ def signals_of(changes: Times, mode: str, quality: tuple[float, float], end: flo
         return Times.ordered(np.r_[now.at[lying], good.at[honest]], np.r_[now.page[lying], good.page[honest]])
     false_rate = false_rate_of(recall, precision)
     true = rng.random(len(changes.at)) < recall
-    false = poisson(np.full(PAGES, false_rate), end, rng)
+    false = poisson(WORLD.false_rates(false_rate), end, rng)
     return Times.ordered(np.r_[changes.at[true], false.at], np.r_[changes.page[true], false.page])
 
 
@@ -94,8 +127,8 @@ def _half(changes: Times, part: str, quality: tuple[float, float], end: float, c
 
 def give(policy: Allocator, pages: NDArray[np.int64], first: int, now: float) -> None:
     """Gives the signals for pages int64[m] of the sources that begin at number `first`."""
-    for source in np.unique(SOURCE[pages]).tolist():
-        of = pages[SOURCE[pages] == source]
+    for source in np.unique(WORLD.source[pages]).tolist():
+        of = pages[WORLD.source[pages] == source]
         policy.signal(of, first + source, np.full(len(of), np.nan), now)
 
 
@@ -141,7 +174,7 @@ def waits(changes: Times, polls: Times, begin: float, end: float) -> tuple[NDArr
 
 
 def run(policy: Allocator, changes: Times, signals: list[Times], end: float, parts: int) -> Polled:
-    last, first, everyone = np.zeros(PAGES), np.full(PAGES, np.inf), np.ones(PAGES, bool)
+    last, first, everyone = np.zeros(WORLD.pages), np.full(WORLD.pages, np.inf), np.ones(WORLD.pages, bool)
     at, pages = [], []
     half, step, stale, seen, said = end / 2, BATCH / policy.budget, 0.0, 0, [0] * len(signals)
     found, happened = np.zeros(parts), np.zeros(parts)
@@ -152,7 +185,7 @@ def run(policy: Allocator, changes: Times, signals: list[Times], end: float, par
         seen = until
         for i, one in enumerate(signals):
             until = int(np.searchsorted(one.at, now, side="right"))
-            give(policy, one.page[said[i] : until], SOURCES * i, float(now))
+            give(policy, one.page[said[i] : until], WORLD.sources * i, float(now))
             said[i] = until
         polled = policy.select(now - last, float(now), everyone, BATCH)
         at.append(np.full(len(polled), now))
@@ -166,31 +199,36 @@ def run(policy: Allocator, changes: Times, signals: list[Times], end: float, par
     stale += float((end - np.maximum(first[first < np.inf], half)).sum())
     polls = Times.ordered(np.concatenate(at), np.concatenate(pages))
     return Polled(
-        (found / np.maximum(happened, 1)).tolist(), 1 - stale / (PAGES * half), *waits(changes, polls, half, end)
+        (found / np.maximum(happened, 1)).tolist(), 1 - stale / (WORLD.pages * half), *waits(changes, polls, half, end)
     )
 
 
 def one_run(args: argparse.Namespace, seed: int) -> tuple[dict[str, float], str]:
     """Returns the numbers of one seed, and what was learned of the first source of each mode."""
-    budget = args.budget * float(RATES.sum())
-    end, cycle = args.polls / budget, PAGES / budget
-    changes, quality = poisson(RATES, end, np.random.default_rng(seed)), (args.recall, args.precision)
+    budget = args.budget * float(WORLD.rates.sum())
+    end, cycle = args.polls / budget, WORLD.pages / budget
+    changes, quality = poisson(WORLD.rates, end, np.random.default_rng(seed)), (args.recall, args.precision)
     signals: list[Times] = []
     for i, mode in enumerate(args.mode):
         if mode == "copy":
             signals.append(signals[0])
         elif mode != "none":
             signals.append(signals_of(changes, mode, quality, end, cycle, seed + 1000 * (i + 1)))
+    if args.batches:
+        step = args.batches * cycle
+        signals = [Times(np.ceil(times.at / step) * step, times.page) for times in signals]
     due, half_life = args.deadline * cycle, args.half_life * cycle
     policy = create("whittle", budget=budget, objective=args.objective, rng=np.random.default_rng(0), deadline=due)
-    policy.add(np.arange(PAGES), np.ones(PAGES), np.ones(PAGES), half_life=np.full(PAGES, half_life))
-    for source in range(SOURCES * len(signals)):
-        policy.add_source(source, np.flatnonzero(source % SOURCES == SOURCE))
+    policy.add(
+        np.arange(WORLD.pages), np.ones(WORLD.pages), np.ones(WORLD.pages), half_life=np.full(WORLD.pages, half_life)
+    )
+    for source in range(WORLD.sources * len(signals)):
+        policy.add_source(source, np.flatnonzero(source % WORLD.sources == WORLD.source))
     if args.known:
         assert isinstance(policy, Whittle)
         tell(policy, *quality)
     found = run(policy, changes, signals, end, args.parts)
-    learned = "; ".join(str(policy.source_quality(SOURCES * i)) for i in range(len(signals)))
+    learned = "; ".join(str(policy.source_quality(WORLD.sources * i)) for i in range(len(signals)))
     return found.numbers(cycle, due, half_life), learned
 
 
@@ -209,7 +247,15 @@ def main() -> None:
     parser.add_argument("--known", action="store_true")
     parser.add_argument("--seed", type=int, default=1, help="the first one")
     parser.add_argument("--seeds", type=int, default=1, help="number of them")
+    parser.add_argument("--pages", type=int, default=PAGES)
+    parser.add_argument("--sources", type=int, default=SOURCES)
+    parser.add_argument("--spread", type=float, default=0.0, help="of log-normal rates; 0: Zipf")
+    parser.add_argument("--even-precision", action="store_true")
+    parser.add_argument("--batches", type=float, default=0.0, help="uniform cycles between deliveries; 0: each at once")
     args = parser.parse_args()
+    zipf = -np.log1p(-0.9 / np.arange(1, args.pages + 1))
+    rates = log_normal(args.pages, args.spread) if args.spread else zipf
+    vars(WORLD).update(vars(World(rates, args.sources, args.even_precision)))
     rows, learned = zip(*(one_run(args, args.seed + i) for i in range(args.seeds)), strict=True)
     for name in rows[0]:
         values = np.array([row[name] for row in rows])

@@ -20,15 +20,16 @@ from pollerd.api.http import MAX_ID, Words
 from pollerd.api.problems import ProblemResponse
 from pollerd.errors import InvalidValueError
 from pollerd.model import Role
+from pollerd.texts import N_, _
 from pollerd.web.http import Posted, PostedForm, one_of, ours
 from pollerd.web.page import Page, Shown, page_router
 
 router = page_router(prefix="/system")
 HERE = "/system/accounts"
 _ROLES = (
-    (Role.READ.value, "may look"),
-    (Role.WRITE.value, "may do everything"),
-    (Role.SIGNALS.value, "may report changed pages only"),
+    (Role.READ.value, N_("may look")),
+    (Role.WRITE.value, N_("may do everything")),
+    (Role.SIGNALS.value, N_("may report changed pages only")),
 )
 UserName = Annotated[Words, Path(max_length=64)]
 Id = Annotated[int, Path(ge=1, le=MAX_ID)]
@@ -72,7 +73,9 @@ async def _hashed(passwords: Hashing, password: str) -> str:
     try:
         return await passwords.hash(check_password(password))
     except BusyError:
-        raise InvalidValueError("password", "sent again in a moment: others are being checked", "(not shown)") from None
+        raise InvalidValueError(
+            "password", _("sent again in a moment: others are being checked"), _("(not shown)")
+        ) from None
 
 
 def _role(form: PostedForm) -> Role:
@@ -155,7 +158,7 @@ def refused_page(request: Request, refusal: ProblemResponse) -> Response:
     if refusal.status_code != HTTPStatus.UNAUTHORIZED:
         said = orjson.loads(refusal.body)
         read_only = said["type"].endswith(":read-only")
-        detail = "You may look, not change." if read_only else said["detail"]
+        detail = _("You may look, not change.") if read_only else said["detail"]
         values = {"heading": said["title"], "detail": detail, "read_only": read_only}
         return page.show("refused.html", status=refusal.status_code, **values)
     from_elsewhere = request.headers.get("sec-fetch-site", "none") not in _FROM_OURS
@@ -204,7 +207,7 @@ def _status(error: SignInError) -> int:
 
 
 def _words(error: SignInError) -> str:
-    return f"Too many tries. Next one in {math.ceil(error.wait)} s." if error.wait > 0 else str(error)
+    return _("Too many tries. Next one in {ceil} s.", ceil=math.ceil(error.wait)) if error.wait > 0 else str(error)
 
 
 @sign_in_router.get("/first-user")
@@ -219,7 +222,7 @@ async def make_first_user(page: Shown, form: Posted, sign_in: SigningIn, visitor
     try:
         begun = await sign_in.as_first_user(form.text("code"), form.text("name"), form.whole("password"), visitor)
     except SignInError as error:
-        failed = _words(error) if error.wait > 0 else "That code is not valid, or no longer. The log has the link."
+        failed = _words(error) if error.wait > 0 else _("That code is not valid, or no longer. The log has the link.")
         return page.show("first_user.html", status=_status(error), failed=failed)
     return _begun(page, begun, "/")
 
@@ -247,7 +250,9 @@ async def change_password(
 ) -> Response:
     """Gives the user another password; all of the user's sessions end."""
     if caller is None or caller.session_id is None or not caller.is_user:
-        return page.show("password.html", status=HTTPStatus.NOT_FOUND, failed="Only a user who is signed in has one.")
+        return page.show(
+            "password.html", status=HTTPStatus.NOT_FOUND, failed=_("Only a user who is signed in has one.")
+        )
     try:
         await sign_in.change_password(caller, form.whole("password"), form.whole("new_password"), visitor)
     except SignInError as error:

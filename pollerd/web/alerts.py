@@ -10,8 +10,9 @@ from fastapi import Query, Response
 from pollerd.api.http import Cursor
 from pollerd.api.notifications import RuleSchema, shown_channels
 from pollerd.events import NoticeState
-from pollerd.quantities import counted, duration
+from pollerd.quantities import duration
 from pollerd.storage.notification_values import NoticeFilter
+from pollerd.texts import N_, _, n_
 from pollerd.web.http import one_of
 from pollerd.web.page import Page, Shown, page_router
 from pollerd.web.words import Sentence, Strong
@@ -19,42 +20,46 @@ from pollerd.web.words import Sentence, Strong
 # A rule in words.
 
 _EVENTS = {
-    "site.changed": "changes",
-    "site.first_seen": "is read for the first time",
-    "site.failing": "fails",
-    "site.recovered": "answers again",
-    "site.gone": "is gone",
-    "site.moved": "moves",
-    "site.no_text": "has no text",
-    "site.nothing_selected": "no longer has the part that is selected",
+    "site.changed": N_("changes"),
+    "site.first_seen": N_("is read for the first time"),
+    "site.failing": N_("fails"),
+    "site.recovered": N_("answers again"),
+    "site.gone": N_("is gone"),
+    "site.moved": N_("moves"),
+    "site.no_text": N_("has no text"),
+    "site.nothing_selected": N_("no longer has the part that is selected"),
 }
 _OF_DAEMON = {
-    "daemon.blind": "nothing could be checked for a while",
-    "daemon.over_budget": "the budget is too small for the intervals",
-    "channel.down": "a channel is refused",
+    "daemon.blind": N_("nothing could be checked for a while"),
+    "daemon.over_budget": N_("the budget is too small for the intervals"),
+    "channel.down": N_("a channel is refused"),
 }
 
-EVENT_WORDS: Mapping[str, str] = {**{kind: f"a site {verb}" for kind, verb in _EVENTS.items()}, **_OF_DAEMON}
-"""Each kind of event in words."""
 _PLACES = {
-    "summary": "the summary has {}",
-    "added": "an added line has {}",
-    "removed": "a removed line has {}",
+    "summary": N_("the summary has {}"),
+    "added": N_("an added line has {}"),
+    "removed": N_("a removed line has {}"),
 }
+
+
+def event_words() -> dict[str, str]:
+    """Returns each kind of event in words."""
+    of_sites = {kind: _("a site {does}", does=_(does)) for kind, does in _EVENTS.items()}
+    return {**of_sites, **{kind: _(words) for kind, words in _OF_DAEMON.items()}}
 
 
 def rule_words(rule: Mapping[str, Any]) -> Sentence:
     """Returns what a rule does; `rule` as REST shows it."""
     events = rule.get("events") or ["site.changed"]
-    of_sites = [_EVENTS[event] for event in events if event in _EVENTS]
-    others = [_OF_DAEMON[event] for event in events if event in _OF_DAEMON]
-    site_events = [f"{_sites(rule.get('sites') or {})} {_listed(of_sites, 'or')}"] if of_sites else []
-    condition = _listed([*site_events, *others], "or") or "nothing happens"
+    of_sites = [_(_EVENTS[event]) for event in events if event in _EVENTS]
+    others = [_(_OF_DAEMON[event]) for event in events if event in _OF_DAEMON]
+    site_events = [f"{_sites(rule.get('sites') or {})} {_listed(of_sites, _('or'))}"] if of_sites else []
+    condition = _listed([*site_events, *others], _("or")) or _("nothing happens")
     channels = [str(name) for name in rule.get("channels") or ()]
     more = "".join(f", {part}" for part in (*_words(rule.get("words") or {}), *_patience(rule)))
     return (
-        f"When {condition}{more}, alert ",
-        Strong(_listed(channels, "and")),
+        _("When {condition}{more}, alert ", condition=condition, more=more),
+        Strong(_listed(channels, _("and"))),
         f" {_time(rule)}.",
     )
 
@@ -62,24 +67,24 @@ def rule_words(rule: Mapping[str, Any]) -> Sentence:
 def _sites(scope: Mapping[str, Any]) -> str:
     kinds = []
     if scope.get("tags"):
-        kinds.append(f"tagged {_listed([str(tag) for tag in scope['tags']], 'or')}")
+        kinds.append(_("tagged {tags}", tags=_listed([str(tag) for tag in scope["tags"]], _("or"))))
     if scope.get("hosts"):
-        kinds.append(f"of {_listed([str(host) for host in scope['hosts']], 'or')}")
+        kinds.append(_("of {hosts}", hosts=_listed([str(host) for host in scope["hosts"]], _("or"))))
     if scope.get("ids"):
         count = len(scope["ids"])
-        kinds.append("that it names" if count == 1 else f"among {count} that it names")
-    site = f"a site {' or '.join(kinds)}" if kinds else "any site"
+        kinds.append(_("that it names") if count == 1 else _("among {count} that it names", count=count))
+    site = _("a site {kinds}", kinds=_(" or ").join(kinds)) if kinds else _("any site")
     contents = [str(name) for name in (*scope.get("media", ()), *scope.get("selections", ()))]
-    return f"{site} ({_listed(contents, 'or')} only)" if contents else site
+    return _("{site} ({contents} only)", site=site, contents=_listed(contents, _("or"))) if contents else site
 
 
 def _words(words: Mapping[str, Any]) -> list[str]:
     alternatives = [
-        _PLACES[place].format(_listed([_pattern(pattern) for pattern in words[place]], "or"))
+        _(_PLACES[place]).format(_listed([_pattern(pattern) for pattern in words[place]], _("or")))
         for place in _PLACES
         if words.get(place)
     ]
-    return [f"and {_listed(alternatives, 'or')}"] if alternatives else []
+    return [_("and {words}", words=_listed(alternatives, _("or")))] if alternatives else []
 
 
 def _pattern(pattern: Any) -> str:
@@ -91,23 +96,37 @@ def _patience(rule: Mapping[str, Any]) -> list[str]:
     failing = rule.get("failing") or {}
     parts = []
     if "site.failing" in (rule.get("events") or ()) and failing:
-        limits = [counted(failing["after_polls"], "failed check")] if failing.get("after_polls") else []
+        limits = (
+            [n_("{count} failed check", "{count} failed checks", failing["after_polls"])]
+            if failing.get("after_polls")
+            else []
+        )
         limits += [duration(failing["after"])] if failing.get("after") else []
-        parts += [f"failing after {' or '.join(limits)}"] if limits else []
-    return parts if rule.get("matters", True) else [*parts, "also if the change is not important"]
+        parts += [_("failing after {limits}", limits=_(" or ").join(limits))] if limits else []
+    return parts if rule.get("matters", True) else [*parts, _("also if the change is not important")]
 
 
 def _time(rule: Mapping[str, Any]) -> str:
     digest, quiet = rule.get("digest"), rule.get("quiet")
-    time = "at once"
+    time = _("at once")
     if isinstance(digest, Mapping):
         zone = f" ({digest['zone']})" if digest.get("zone") else ""
-        days = f" on {_listed([day.capitalize() for day in digest['days']], 'and')}" if digest.get("days") else ""
-        time = "in a digest every hour" if digest.get("every") == "hour" else f"daily at {digest.get('at')}{zone}{days}"
+        days = (
+            _(" on {days}", days=_listed([day.capitalize() for day in digest["days"]], _("and")))
+            if digest.get("days")
+            else ""
+        )
+        time = (
+            _("in a digest every hour")
+            if digest.get("every") == "hour"
+            else _("daily at {time}{zone}{days}", time=digest.get("at"), zone=zone, days=days)
+        )
     if not isinstance(quiet, Mapping):
         return time
-    hours = _listed([f"{window['from']} to {window['to']}" for window in quiet.get("hours", ())], "and")
-    return f"{time}, but not from {hours} ({quiet.get('zone', 'UTC')})"
+    hours = _listed(
+        [_("{start} to {end}", start=window["from"], end=window["to"]) for window in quiet.get("hours", ())], _("and")
+    )
+    return _("{time}, but not from {hours} ({zone})", time=time, hours=hours, zone=quiet.get("zone", "UTC"))
 
 
 def _listed(items: Sequence[str], last: str) -> str:
@@ -121,15 +140,15 @@ def _listed(items: Sequence[str], last: str) -> str:
 
 router = page_router()
 READY = (
-    ("everything", "Everything at once"),
-    ("digest", "A digest each morning at 8"),
-    ("failures", "Only failures"),
+    ("everything", N_("Everything at once")),
+    ("digest", N_("A digest each morning at 8")),
+    ("failures", N_("Only failures")),
 )
 """Rules that are filled in already: name in the address, and in words."""
 _DELIVERIES = 25
 _STATES = [
     (NoticeState.WAITING.value, "queued"),
-    (NoticeState.SENDING.value, "being sent"),
+    (NoticeState.SENDING.value, N_("being sent")),
     (NoticeState.SENT.value, "sent"),
     (NoticeState.DEAD.value, "failed"),
 ]
@@ -166,7 +185,7 @@ async def alerts_page(page: Page, *, state: str = "", cursor: str | None = None,
         state=state,
         states=_STATES,
         state_words=dict(_STATES),
-        event_words={**EVENT_WORDS, "channel.test": "a test"},
+        event_words={**event_words(), "channel.test": _("a test")},
         ready=READY,
         deleted=await store.rules.deleted(page.now),
         no_address=page.web.setting("public_url") == "",

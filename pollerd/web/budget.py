@@ -12,6 +12,7 @@ from pollerd.api.http import ApiPorts, Words
 from pollerd.planning import sentences
 from pollerd.quantities import duration
 from pollerd.ranges import PLAN
+from pollerd.texts import N_, _
 from pollerd.web.http import number_of, seconds_of
 from pollerd.web.page import Page, Shown, for_both, page_router
 from pollerd.web.plots import BENEFIT_WIDTH, NARROW, benefit_plot
@@ -19,7 +20,7 @@ from pollerd.web.words import figure
 
 # What was found in the last hour and day, beside what was expected.
 
-_SPANS = (("Last hour", 3_600.0), ("Last day", 86_400.0))
+_SPANS = ((N_("Last hour"), 3_600.0), (N_("Last day"), 86_400.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def _configured_budget(page: Page) -> tuple[str, str] | None:
     if "budget" not in page.web.settings:
         return None
     budget, source = page.web.settings["budget"]
-    places = {"default": "the default", "flag": "from --budget", "environment": "from POLLERD_BUDGET"}
+    places = {"default": _("the default"), "flag": _("from --budget"), "environment": _("from POLLERD_BUDGET")}
     return figure(float(budget)), places.get(source, f"from {source.removeprefix('file ')}")
 
 
@@ -140,7 +141,7 @@ async def _allocation(ports: ApiPorts) -> Any:
     work = asyncio.ensure_future(ports.control.allocation.over_budgets())
     _under_way.add(work)
     work.add_done_callback(_under_way.discard)
-    done, _ = await asyncio.wait([work], timeout=_CURVE_SECONDS)
+    done, _ignored = await asyncio.wait([work], timeout=_CURVE_SECONDS)
     return await work if done else ports.control.allocation.view()
 
 

@@ -15,6 +15,7 @@ from pollerd.api.http import MAX_ID, ChangeId, Cursor, SiteId, Words
 from pollerd.errors import NotFoundError
 from pollerd.model import Change, Media
 from pollerd.storage.changes import ChangeFilter
+from pollerd.texts import _
 from pollerd.web.http import Posted, query, within
 from pollerd.web.page import Page, Shown, page_router
 
@@ -75,7 +76,9 @@ async def list_changes(page: Shown, wanted: Annotated[_Wanted, Depends()], curso
         changes=found.items,
         sent=await changes.sent_by([change.id for change in found.items]),
         unseen=unseen,
-        unseen_text=f"{unseen:,}" if unseen < _UNSEEN_COUNTED else f"more than {_UNSEEN_COUNTED:,}",
+        unseen_text=f"{unseen:,}"
+        if unseen < _UNSEEN_COUNTED
+        else _("more than {unseen_counted:,}", unseen_counted=_UNSEEN_COUNTED),
         filters=filters,
         narrowed=wanted.narrowed,
         newest=newest,

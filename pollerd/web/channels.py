@@ -12,6 +12,7 @@ from fastapi import Path, Query, Response
 from pollerd.api.http import MAX_ID
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.storage.notification_values import StoredChannel
+from pollerd.texts import N_, _
 from pollerd.web.alerts import alerts_page
 from pollerd.web.http import Posted, PostedForm
 from pollerd.web.page import Page, Shown, page_router
@@ -21,7 +22,7 @@ ChannelId = Annotated[int, Path(ge=1, le=MAX_ID)]
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ChannelField:
     """A setting of a channel in its form."""
 
     name: str
@@ -35,57 +36,57 @@ class Field:
 
 
 _USER = (
-    Field("username", "User name"),
-    Field("password", "Password", "password", secret=True),
+    ChannelField("username", N_("User name")),
+    ChannelField("password", N_("Password"), "password", secret=True),
 )
-KINDS: Mapping[str, tuple[str, tuple[Field, ...]]] = {
+KINDS: Mapping[str, tuple[str, tuple[ChannelField, ...]]] = {
     "email": (
-        "E-mail",
+        N_("E-mail"),
         (
-            Field("recipients", "To", hint="me@example.org, you@example.org"),
-            Field("sender", "From", hint="pollerd@example.org"),
-            Field("host", "Mail server", hint="mail.example.org"),
-            Field("port", "Port", "number", "587"),
-            Field("security", "Security", "choice", choices=("starttls", "tls", "none")),
+            ChannelField("recipients", N_("To"), hint="me@example.org, you@example.org"),
+            ChannelField("sender", N_("From"), hint="pollerd@example.org"),
+            ChannelField("host", N_("Mail server"), hint="mail.example.org"),
+            ChannelField("port", N_("Port"), "number", "587"),
+            ChannelField("security", N_("Security"), "choice", choices=("starttls", "tls", "none")),
             *_USER,
         ),
     ),
     "webhook": (
-        "Webhook",
+        N_("Webhook"),
         (
-            Field("url", "Address", "url", "https://"),
-            Field("headers", "Headers, one a line", "lines", "Authorization: Bearer …", secret=True),
-            Field("secret", "Secret that signs (made, if empty)", "password", secret=True),
+            ChannelField("url", N_("Address"), "url", "https://"),
+            ChannelField("headers", N_("Headers, one a line"), "lines", "Authorization: Bearer …", secret=True),
+            ChannelField("secret", N_("Secret that signs (made, if empty)"), "password", secret=True),
         ),
     ),
     "apprise": (
-        "Chat or service (Apprise)",
+        N_("Chat or service (Apprise)"),
         (
-            Field("url", "Apprise address", hint="ntfy://…", secret=True),
-            Field("format", "Messages as", "choice", choices=("text", "markdown", "html")),
+            ChannelField("url", N_("Apprise address"), hint="ntfy://…", secret=True),
+            ChannelField("format", N_("Messages as"), "choice", choices=("text", "markdown", "html")),
         ),
     ),
     "nats": (
-        "NATS stream",
+        N_("NATS stream"),
         (
-            Field("host", "Host", hint="nats.example.org"),
-            Field("port", "Port", "number", "4222"),
-            Field("tls", "the connection must be encrypted", "tick"),
-            Field("subject", "Subject", hint="pollerd.changes"),
-            Field("stream", "Stream"),
+            ChannelField("host", N_("Host"), hint="nats.example.org"),
+            ChannelField("port", N_("Port"), "number", "4222"),
+            ChannelField("tls", N_("the connection must be encrypted"), "tick"),
+            ChannelField("subject", N_("Subject"), hint="pollerd.changes"),
+            ChannelField("stream", N_("Stream")),
             *_USER,
-            Field("token", "Token", "password", secret=True),
-            Field("seed", "NKey seed", "password", secret=True),
-            Field("credentials", "Credentials file", "lines", secret=True),
+            ChannelField("token", N_("Token"), "password", secret=True),
+            ChannelField("seed", N_("NKey seed"), "password", secret=True),
+            ChannelField("credentials", N_("Credentials file"), "lines", secret=True),
         ),
     ),
 }
 """Kind -> its name for people, and the fields of its form."""
 _DELIVERY = (
-    Field("per_minute", "Messages a minute at most", "number"),
-    Field("group_from", "Events in a minute from which they are one message", "number"),
-    Field("zone", "Times in the zone", hint="UTC"),
-    Field("template", "Template of messages (Jinja2; empty: the built-in one)", "lines"),
+    ChannelField("per_minute", "Messages a minute at most", "number"),
+    ChannelField("group_from", "Events in a minute from which they are one message", "number"),
+    ChannelField("zone", "Times in the zone", hint="UTC"),
+    ChannelField("template", "Template of messages (Jinja2; empty: the built-in one)", "lines"),
 )
 _USUAL: Mapping[str, Any] = {"per_minute": 30, "group_from": 10, "zone": "", "template": ""}
 
@@ -169,7 +170,7 @@ async def change_channel(page: Shown, channel_id: ChannelId, form: Posted) -> Re
 
 def _check_kind(kind: str) -> None:
     if kind not in KINDS:
-        raise InvalidValueError("kind", "one of " + ", ".join(KINDS), kind)
+        raise InvalidValueError("kind", _("one of ") + ", ".join(KINDS), kind)
 
 
 def _settings(form: PostedForm, kind: str) -> dict[str, Any]:
@@ -192,19 +193,21 @@ def _settings(form: PostedForm, kind: str) -> dict[str, Any]:
 
 def _whole_number(name: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise InvalidValueError(name, "a whole number", text)
+        raise InvalidValueError(name, _("a whole number"), text)
     return int(text)
 
 
 def _headers(text: str) -> dict[str, str] | list[str]:
     """Returns headers of lines; only names, if no line has a value: then the values stay. Raises InvalidValueError."""
     lines = [line.partition(":") for line in text.splitlines() if line.strip()]
-    headers = {name.strip(): value.strip() for name, _, value in lines}
+    headers = {name.strip(): value.strip() for name, _ignored, value in lines}
     if not any(headers.values()):
         return list(headers)
     if not all(headers.values()):
-        allowed = "lines such as Name: value, each with its value: values that are stored cannot be mixed with new ones"
-        raise InvalidValueError("headers", allowed, "(not shown)")
+        allowed = _(
+            "lines such as Name: value, each with its value: values that are stored cannot be mixed with new ones"
+        )
+        raise InvalidValueError("headers", allowed, _("(not shown)"))
     return headers
 
 
@@ -224,7 +227,7 @@ def _beside(error: InvalidValueError | DuplicateError, kind: str) -> tuple[str, 
     known = {"name", *(known.name for known in (*KINDS[kind][1], *_DELIVERY))}
     if field not in known:
         return "", error.text
-    return field, error.allowed if error.sentence else f"must be {error.allowed}"
+    return field, error.allowed if error.sentence else _("must be {allowed}", allowed=error.allowed)
 
 
 @router.post("/{channel_id:id}/test")
@@ -253,7 +256,9 @@ async def delete_channel(page: Shown, channel_id: ChannelId) -> Response:
     except NotFoundError:
         return page.go("/rules")  # it is deleted already
     except InvalidValueError as error:
-        return await alerts_page(page, status=HTTPStatus.UNPROCESSABLE_ENTITY, failed=f"Not deleted: {error.text}.")
+        return await alerts_page(
+            page, status=HTTPStatus.UNPROCESSABLE_ENTITY, failed=_("Not deleted: {error}.", error=error.text)
+        )
     return page.go("/rules")
 
 

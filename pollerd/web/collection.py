@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pollerd.api.http import Cursor
 from pollerd.model import PageState
 from pollerd.plots import framed, text
-from pollerd.quantities import counted
+from pollerd.texts import N_, _, n_
 from pollerd.web.http import one_of
 from pollerd.web.page import Page, Shown, drawing, page_router
 from pollerd.web.words import visible
@@ -46,12 +46,16 @@ def host_graph_plot(names: Sequence[str], pages: Sequence[int], links: Sequence[
     inside = [f'<path class="links" d="{path}"/>'] if path else []
     for n, name in enumerate(names):
         radius = round(_SMALLEST + (_LARGEST - _SMALLEST) * math.sqrt(pages[n] / most))
-        said = escape(f"{visible(name, 100)}: {counted(pages[n], 'page')}")
+        said = escape(f"{visible(name, 100)}: {n_('{count} page', '{count} pages', pages[n])}")
         inside.append(f'<circle class="mean" cx="{x[n]}" cy="{y[n]}" r="{radius}"><title>{said}</title></circle>')
         if n < _NAMED:
             inside.append(text(x[n], y[n] - radius - 4, visible(name.rpartition(":")[0], 40), anchor="middle"))
-    description = f"{counted(len(names), 'host')}, {counted(len(drawn), 'pair')} of which link to each other."
-    title = "Hosts of the collection"
+    description = _(
+        "{hosts}, {pairs} of which link to each other.",
+        hosts=n_("{count} host", "{count} hosts", len(names)),
+        pairs=n_("{count} pair", "{count} pairs", len(drawn)),
+    )
+    title = _("Hosts of the collection")
     return framed("".join(inside), WIDTH, HEIGHT, key="graph-plot", title=title, description=description)
 
 
@@ -85,11 +89,11 @@ _ROWS = 50
 _HOSTS = 60
 _GRAPH_SECONDS = 60.0
 _STATES = [
-    (PageState.COLLECTED.value, "in the collection"),
-    (PageState.FRONTIER.value, "on the frontier"),
-    (PageState.ASKED.value, "being asked for"),
-    (PageState.REJECTED.value, "rejected"),
-    (PageState.GONE.value, "gone"),
+    (PageState.COLLECTED.value, N_("in the collection")),
+    (PageState.FRONTIER.value, N_("on the frontier")),
+    (PageState.ASKED.value, N_("being asked for")),
+    (PageState.REJECTED.value, N_("rejected")),
+    (PageState.GONE.value, N_("gone")),
 ]
 
 
@@ -104,7 +108,7 @@ class _Drawn:
 
 async def _graph(page: Page) -> dict[str, Any] | None:
     """Returns the graph of hosts, drawn beside the loop and kept for a minute; None without hosts."""
-    kept: _Drawn = page.web.kept.setdefault("host graph", _Drawn())
+    kept: _Drawn = page.web.kept.setdefault(_("host graph"), _Drawn())
     if time.monotonic() - kept.at > _GRAPH_SECONDS:
         kept.at = time.monotonic()
         found = await page.ports.store.collection.host_graph(_HOSTS)

@@ -16,6 +16,7 @@ from pollerd.detection.selection.picker import Offer, PageLine
 from pollerd.detection.selection.preview import Trial
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.model import DEFAULT_SELECTION, Outcome, Site
+from pollerd.texts import N_, _
 from pollerd.web import counts_form
 from pollerd.web.counts_form import (
     ROWS_MAX,
@@ -25,6 +26,7 @@ from pollerd.web.counts_form import (
     ValueRow,
     check_rows,
     form_of,
+    ignoring_line,
     in_words,
     settings_of_form,
 )
@@ -47,6 +49,9 @@ async def change_counts(page: Shown, site_id: SiteId, form: Posted, caller: Call
     """Saves what counts; other buttons show what it would keep, read the page, or add a row, and save nothing."""
     site = await page.ports.store.sites.get(site_id)
     counts = counts_of(form, site)
+    if form.has("kind"):
+        counts = form_of(site.spec.selections, counts.selection)
+        ignoring_line(counts, form.text("before"), form.text("after"))
     if form.has("take"):
         _take(counts, form)
     if form.has("add") or form.has("from"):
@@ -54,11 +59,13 @@ async def change_counts(page: Shown, site_id: SiteId, form: Posted, caller: Call
     if form.has("pick"):
         return await _offered(page, site, counts, max(form.numbers("pick"), default=0))
     reading = None
-    if form.has("read") or (form.has("preview") and not page.ports.control.preview.pages_of(site)):
+    if form.has("read") or (
+        (form.has("preview") or form.has("kind")) and not page.ports.control.preview.pages_of(site)
+    ):
         take_look(page, caller, "read")
         reading = await page.ports.control.preview.read_site(site_id)
     selections = _checked(counts, form, site)
-    if selections is None or form.has("preview") or form.has("read") or form.has("take"):
+    if selections is None or any(map(form.has, ("preview", "read", "take", "kind"))):
         return await _shown(page, site, counts, selections=selections, reading=reading)
     async with page.ports.turn:
         patch = SitePatch.model_validate({"selections": orjson.loads(selections) if selections else None})
@@ -104,14 +111,14 @@ async def _shown(
 async def _offered(page: Page, site: Site, counts: CountsForm, line: int) -> Response:
     """Returns what a click on a line can mean."""
     if not page.ports.control.preview.pages_of(site):
-        raise refusal("pick", "the page is no longer kept: read it again")
+        raise refusal("pick", _("the page is no longer kept: read it again"))
     offers = await page.ports.control.preview.offers(site, line)
     return await _shown(page, site, counts, first=line - line % LINES_SHOWN, offers=offers)
 
 
 def _take(counts: CountsForm, form: PostedForm) -> None:
     """Takes an offer into the rows: `take` is what is done with it, then its selector, parted by a space."""
-    verb, _, rest = form.text("take").partition(" ")
+    verb, _ignored, rest = form.text("take").partition(" ")
     if verb == "value":
         kind, attribute, selector = ([*rest.split(" ", 2), "", ""])[:3]
         counts.values.append(ValueRow(kind, kind, selector, attribute.strip("-"), "first"))
@@ -136,12 +143,12 @@ def _drawn(lines: Sequence[PageLine], first: int, trial: Trial | None) -> dict[s
     }
 
 
-_WHAT = {"part": "this part", "around": "what it belongs to", "value": "the value in it"}
+_WHAT = {"part": N_("this part"), "around": N_("what it belongs to"), "value": N_("the value in it")}
 
 
 def _in_words(offer: Offer) -> dict[str, Any]:
     """Returns an offer with what its buttons send."""
-    what = f"all {offer.count} like it" if offer.what == "all" else _WHAT[offer.what]
+    what = _("all {count} like it", count=offer.count) if offer.what == "all" else _WHAT[offer.what]
     value = f"value {offer.kind} {offer.attribute or '-'} {offer.selectors[0]}" if offer.kind else ""
     return {"what": what, "offer": offer, "value": value}
 
@@ -165,7 +172,7 @@ def counts_of(form: PostedForm, site: Site) -> CountsForm:
     counts.least_chars, counts.least_percent = form.text("least_chars"), form.text("least_percent")
     for count in (len(counts.keep), len(counts.ignore), len(counts.values), len(counts.conditions)):
         if count > ROWS_MAX:
-            raise refusal("counts", f"a form has at most {ROWS_MAX} rows of a kind")
+            raise refusal("counts", _("a form has at most {rows_max} rows of a kind", rows_max=ROWS_MAX))
     return counts
 
 
@@ -209,13 +216,13 @@ def _from_json(counts: CountsForm, form: PostedForm, stored: str) -> str | None:
     try:
         selections = check_selections(orjson.loads(counts.json) if counts.json else None)
     except orjson.JSONDecodeError as error:
-        counts.errors.append(f"This is not JSON: {error}.")
+        counts.errors.append(_("This is not JSON: {error}.", error=error))
         return None
     except InvalidValueError as error:
         counts.errors.append(f"{error.text}.")
         return None
     if settings_of_form(counts, stored) != (orjson.loads(stored) if stored else {}):
-        counts.errors.append("Both the fields and the JSON were edited. Change one of them back.")
+        counts.errors.append(_("Both the fields and the JSON were edited. Change one of them back."))
         return None
     return selections
 

@@ -9,12 +9,14 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import Any, Literal
 
 import orjson
 
 from pollerd.errors import InvalidValueError
 from pollerd.model import DEFAULT_SELECTION
+from pollerd.texts import N_, _
 
 Settings = dict[str, Any]
 ROWS_MAX = 100
@@ -35,7 +37,7 @@ def _text_of_expression(expression: object) -> str | None:
     """Returns an expression for its field; None: the field cannot show it."""
     if not isinstance(expression, Mapping) or len(expression) != 1:
         return None
-    ((_, text),) = expression.items()
+    ((_ignored, text),) = expression.items()
     return text if isinstance(text, str) and text == text.strip() and expression_of(text) == expression else None
 
 
@@ -147,35 +149,35 @@ def value_definition(row: ValueRow, stored: Mapping[str, Any]) -> Settings:
 Join = Literal["and", "or"]
 AS_JSON = "json"
 TEXT_TESTS: Mapping[str, str] = {
-    "appears": "appears",
-    "disappears": "disappears",
-    "added": "is in a new line",
-    "removed": "was in a line that is gone",
-    "present": "is on the page",
-    "absent": "is not on the page",
+    "appears": N_("appears"),
+    "disappears": N_("disappears"),
+    "added": N_("is in a new line"),
+    "removed": N_("was in a line that is gone"),
+    "present": N_("is on the page"),
+    "absent": N_("is not on the page"),
 }
 """Tests of the text, and of values that are texts (the two about lines: of the text only)."""
 LINE_TESTS: Mapping[str, str] = {
-    "additions": "has any new line",
-    "removals": "lost any line",
-    "pure_additions": "has only new lines",
-    "pure_removals": "has only lost lines",
-    "new_in": "has a line that is in none of the last … versions (a number, or all)",
-    "longer": "has at least … characters",
-    "shorter": "has at most … characters",
-    "chars": "differs by at least … characters",
-    "percent": "differs by at least … percent",
+    "additions": N_("has any new line"),
+    "removals": N_("lost any line"),
+    "pure_additions": N_("has only new lines"),
+    "pure_removals": N_("has only lost lines"),
+    "new_in": N_("has a line that is in none of the last … versions (a number, or all)"),
+    "longer": N_("has at least … characters"),
+    "shorter": N_("has at most … characters"),
+    "chars": N_("differs by at least … characters"),
+    "percent": N_("differs by at least … percent"),
 }
 """Tests of the text as a whole."""
 NUMBER_TESTS: Mapping[str, str] = {
-    "crosses_below": "falls below",
-    "crosses_above": "rises above",
-    "below": "is below",
-    "above": "is above",
-    "equals": "is",
-    "changes_by": "changes by at least (7, or 5 %)",
-    "falls_by": "falls by at least (7, or 5 %)",
-    "rises_by": "rises by at least (7, or 5 %)",
+    "crosses_below": N_("falls below"),
+    "crosses_above": N_("rises above"),
+    "below": N_("is below"),
+    "above": N_("is above"),
+    "equals": N_("is"),
+    "changes_by": N_("changes by at least (7, or 5 %)"),
+    "falls_by": N_("falls by at least (7, or 5 %)"),
+    "rises_by": N_("rises by at least (7, or 5 %)"),
 }
 """Tests of values."""
 _WITHOUT_ARGUMENT = frozenset({"additions", "removals", "pure_additions", "pure_removals"})
@@ -227,16 +229,16 @@ def _bare_leaf(row: ConditionRow) -> Settings:
     if test == AS_JSON:
         return _json_leaf(argument)
     if row.of and (test in LINE_TESTS or test in ("added", "removed")):
-        raise _unfit("a test of the whole text: choose “the text”")
+        raise _unfit(_("a test of the whole text: choose “the text”"))
     if not row.of and test in NUMBER_TESTS:
-        raise _unfit("a test of a value: choose the value, or add one above")
+        raise _unfit(_("a test of a value: choose the value, or add one above"))
     if test not in _LEAVES_OF:
-        raise InvalidValueError("test", "one of the tests that are offered", test)
+        raise InvalidValueError("test", _("one of the tests that are offered"), test)
     return _LEAVES_OF[test](row)
 
 
 def _unfit(why: str) -> InvalidValueError:
-    return InvalidValueError("test", f"This is {why}.", "", sentence=True)
+    return InvalidValueError("test", _("This is {why}.", why=why), "", sentence=True)
 
 
 def _json_leaf(text: str) -> Settings:
@@ -245,7 +247,7 @@ def _json_leaf(text: str) -> Settings:
     except orjson.JSONDecodeError as error:
         raise InvalidValueError("condition", f"JSON ({error})", text[:100]) from error
     if not isinstance(leaf, dict):
-        raise InvalidValueError("condition", "a table, as in docs/selections.md", text[:100])
+        raise InvalidValueError("condition", _("a table, as in docs/selections.md"), text[:100])
     return leaf
 
 
@@ -253,7 +255,7 @@ def _move(value: str, test: str, argument: str) -> Settings:
     unit = "percent" if argument.endswith("%") else "amount"
     step = _number(argument.removesuffix("%"))
     if step <= 0:
-        raise InvalidValueError("argument", "above 0", argument)
+        raise InvalidValueError("argument", _("above 0"), argument)
     signs = {"changes_by": (1, -1), "falls_by": (-1,), "rises_by": (1,)}[test]
     moves = [{"value": value, "changed_by": {unit: sign * step}} for sign in signs]
     return moves[0] if len(moves) == 1 else {"any": moves}
@@ -264,7 +266,7 @@ def _number(text: str) -> int | float:
     try:
         return int(plain) if re.fullmatch(r"-?\d{1,15}", plain) else float(plain)
     except ValueError:
-        raise InvalidValueError("argument", "a number, such as 1000 or 9.5", text) from None
+        raise InvalidValueError("argument", _("a number, such as 1000 or 9.5"), text) from None
 
 
 def _share(text: str) -> float:
@@ -647,7 +649,7 @@ def check_rows(form: CountsForm) -> None:
         except InvalidValueError as error:
             value_row.error = in_words(error)
         if value_row.name in names:
-            value_row.error = "There is another value with this name."
+            value_row.error = _("There is another value with this name.")
         names.add(value_row.name)
     for condition_row in form.conditions:
         try:
@@ -658,12 +660,69 @@ def check_rows(form: CountsForm) -> None:
     try:
         parse_least("", _least(form) or None)
     except InvalidValueError as error:
-        form.errors.append(f"Differences that are too small: {in_words(error)}")
+        form.errors.append(_("Differences that are too small: {error}", error=in_words(error)))
 
 
 def in_words(error: InvalidValueError) -> str:
     """Returns an error as a sentence to stand next to its field."""
-    text = error.allowed if error.sentence else f"must be {error.allowed}"
+    text = error.allowed if error.sentence else _("must be {allowed}", allowed=error.allowed)
     character = re.search(r"character \d+", error.field)
     text = f"{character[0]}: {text}" if character and character[0] not in text else text
     return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "?")) else ".")
+
+
+# Ignoring a kind of change: a pattern of the line that differs.
+
+_TOKEN = re.compile(r"[0-9](?:[0-9.,]*[0-9])?|[^\W0-9]+|\s+|.", re.DOTALL)
+_NUMBER = "[0-9][0-9.,]*"
+_TOKENS_MOST = 100
+_LINE_MOST = 400
+"""Characters of a line that are looked at; the rest can be anything."""
+_FIXED_LEAST = 3
+"""Letters that a kind of line has in common, at least: with fewer the pattern would fit lines of other kinds."""
+_SPECIAL = re.compile(r"([\\.^$|?*+()\[\]{}])")
+
+
+def kind_of_line(before: str, after: str) -> str:
+    """Returns the field of an ignored kind of line: a regular expression between slashes.
+
+    before, after: the line on both sides of a change, one of them empty where it was added or removed. Numbers stand
+    for all numbers, other parts that differ for anything. Where the lines have too little in common, it fits these two.
+    """
+    lines = [" ".join(line.split()) for line in (before, after) if line.strip()]
+    begun = [_TOKEN.findall(line[:_LINE_MOST])[:_TOKENS_MOST] for line in lines]
+    ends = ["$" if "".join(tokens) == line else "" for tokens, line in zip(begun, lines, strict=True)]
+    if not begun:
+        return ""
+    end = min(ends)  # empty if a line goes on
+    if len(begun) == 1:
+        return f"/^{_generalised(begun[0])}{end}/"
+    made, fixed = list[str](), 0
+    for operation, start, stop, other_start, other_stop in SequenceMatcher(
+        a=begun[0], b=begun[1], autojunk=False
+    ).get_opcodes():
+        differing = begun[0][start:stop] + begun[1][other_start:other_stop]
+        if operation == "equal":
+            made.append(_generalised(begun[0][start:stop]))
+            fixed += sum(letter.isalpha() for token in begun[0][start:stop] for letter in token)
+        else:
+            made.append(_NUMBER if operation == "replace" and all(map(_is_number, differing)) else ".*")
+    only_numbers = ".*" not in made and any(part != _NUMBER for part in made)
+    if fixed < _FIXED_LEAST and not only_numbers:
+        made = [f"(?:{'|'.join(dict.fromkeys(map(_generalised, begun)))})"]
+    return f"/^{''.join(made)}{end}/"
+
+
+def _is_number(token: str) -> bool:
+    return token[0].isascii() and token[0].isdigit()
+
+
+def _generalised(tokens: Iterable[str]) -> str:
+    return "".join(_NUMBER if _is_number(token) else _SPECIAL.sub(r"\\\1", token) for token in tokens)
+
+
+def ignoring_line(form: CountsForm, before: str, after: str) -> None:
+    """Adds a row that ignores the kind of a line, unless there is one."""
+    row = PartRow(kind_of_line(before, after), LINES)
+    if row.text and not any(row.same(other) for other in form.ignore):
+        form.ignore.append(row)

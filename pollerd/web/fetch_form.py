@@ -350,7 +350,7 @@ def form_fields(settings: Mapping[str, Setting], own: SiteSpec, effective: SiteS
             "label": one.form,
             "kind": one.kind,
             "value": text_of(one, getattr(own, one.name)),
-            "inherited": (text_of(one, getattr(effective, one.name)) or "as all") if one.inherits else "",
+            "inherited": (text_of(one, getattr(effective, one.name)) or _("as all")) if one.inherits else "",
             "choices": _CHOICES.get(one.kind, ()),
         }
         for one in offered
@@ -358,7 +358,7 @@ def form_fields(settings: Mapping[str, Setting], own: SiteSpec, effective: SiteS
 
 
 _CHOICES = {
-    Kind.TRUST: (("hint", "as a hint, up to an hour"), ("strict", "strictly, up to a day"), ("off", "no")),
+    Kind.TRUST: (("hint", N_("as a hint, up to an hour")), ("strict", N_("strictly, up to a day")), ("off", "no")),
     Kind.SWITCH: (("true", "yes"), ("false", "no")),
 }
 

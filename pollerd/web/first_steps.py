@@ -12,7 +12,7 @@ from pollerd.errors import ConfigError, refusal
 from pollerd.model import JobAction
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.jobs import JobSpec
-from pollerd.texts import N_
+from pollerd.texts import N_, _
 from pollerd.web.http import Posted, ours
 from pollerd.web.page import Page, Shown, page_router
 
@@ -93,7 +93,7 @@ async def start_examples(page: Shown) -> Response:
     """Serves the example sites, and watches them."""
     examples = page.web.examples
     if examples is None or page.ports.store.shared is not None:
-        raise refusal("examples", "only a single daemon serves example sites: try `pollerd demo`")
+        raise refusal("examples", _("only a single daemon serves example sites: try `pollerd demo`"))
     try:
         urls = await examples.start()
     except ConfigError as error:

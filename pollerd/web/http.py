@@ -16,6 +16,7 @@ from starlette.datastructures import FormData, UploadFile
 from pollerd.api.inputs import check_tag
 from pollerd.errors import InvalidValueError
 from pollerd.quantities import seconds
+from pollerd.texts import _
 
 
 def query(**parts: Any) -> str:
@@ -94,7 +95,7 @@ class PostedForm:
         """Returns all fields of a name as ids. Raises `InvalidValueError`."""
         found = self.texts(name)
         if not all(one.isascii() and one.isdecimal() and len(one) < 20 for one in found):
-            raise InvalidValueError(name, "ids", ", ".join(found)[:100])
+            raise InvalidValueError(name, _("ids"), ", ".join(found)[:100])
         return [int(one) for one in found]
 
     def optional_number(self, name: str) -> float | None:
@@ -117,7 +118,7 @@ def number_of(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidValueError(name, "a number", text) from None
+        raise InvalidValueError(name, _("a number"), text) from None
 
 
 def seconds_of(name: str, text: str) -> float:
@@ -133,7 +134,7 @@ def one_of(kind: type[E], name: str, text: str) -> E:
     try:
         return kind(text)
     except ValueError:
-        raise InvalidValueError(name, "one of " + ", ".join(kind), text) from None
+        raise InvalidValueError(name, _("one of ") + ", ".join(kind), text) from None
 
 
 async def posted_form(request: Request) -> PostedForm:

@@ -24,6 +24,7 @@ from pollerd.api.list_schemas import ImportResult
 from pollerd.api.lists import REJECTED_ENOUGH, Importer, ImportProgress
 from pollerd.errors import InvalidValueError, NotFoundError, PollerdError, refusal
 from pollerd.site_settings import SiteSpec
+from pollerd.texts import N_, _
 from pollerd.web.http import Posted, PostedForm, one_of, within
 from pollerd.web.moving import MovedList, MovePlan, program_of, read_moved
 from pollerd.web.page import Page, Shown, page_router
@@ -93,7 +94,7 @@ async def import_sites(page: Shown, form: Posted) -> Response:
         if form.has("run"):
             return await _moved_in(page, form)
         if not data.strip():
-            raise InvalidValueError("list", "addresses, one a line, or a file", "nothing")
+            raise InvalidValueError("list", _("addresses, one a line, or a file"), "nothing")
         tags, program = form.tags("tags"), _program(form, data)
         if program is not None:
             moved = await asyncio.to_thread(read_moved, program, data)
@@ -114,7 +115,7 @@ async def _moved_in(page: Page, form: PostedForm) -> Response:
     """Adds the sites of a file that was tried before; its secrets are forgotten then."""
     tried = _runs(page).get((form.numbers("run") or [0])[0])
     if tried is None or tried.moved is None:
-        raise refusal("file", "choose the file again: only the last few tried ones are kept, each for one import")
+        raise refusal("file", _("choose the file again: only the last few tried ones are kept, each for one import"))
     run = _begun(page, _lines_of(tried.moved, tried.tags), adds=True, tags=tried.tags, too_long=True)
     tried.moved = None
     return await _shown_soon(page, run, "", "")
@@ -150,7 +151,12 @@ def _format(form: PostedForm) -> Format:
     if suffix not in SUFFIXES:
         known = ", ".join(SUFFIXES)
         raise refusal(
-            "file", f"{suffix} is not read here: choose its format, or use `pollerd sites import` (known: {known})"
+            "file",
+            _(
+                "{suffix} is not read here: choose its format, or use `pollerd sites import` (known: {known})",
+                suffix=suffix,
+                known=known,
+            ),
         )
     return SUFFIXES[suffix]
 
@@ -160,7 +166,7 @@ async def show_run(page: Shown, import_id: ImportId) -> Response:
     """How far an import is; a script gets that part alone."""
     run = _runs(page).get(import_id)
     if run is None:
-        raise NotFoundError("import", import_id)
+        raise NotFoundError(N_("import"), import_id)
     if run.task is not None and run.task.done():
         run.task.result()  # raises what was a fault of ours
     return page.show("import_progress.html", run=run, rows_shown=_ROWS_SHOWN) if page.is_fragment else _form(page, run)

@@ -13,6 +13,7 @@ from pollerd.api.formats import MovedFrom
 from pollerd.errors import ConfigError, refusal
 from pollerd.quantities import duration
 from pollerd.site_settings import SITE_SETTINGS, Kind
+from pollerd.texts import _
 
 if TYPE_CHECKING:  # an optional room
     from pollerd.moving.moved import Moved, ReportLine
@@ -40,7 +41,7 @@ def read_moved(program: MovedFrom, data: bytes) -> MovedList:
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("pollerd.moving"):
             raise
-        raise refusal("file", "moving in from other programs is not part of this installation") from error
+        raise refusal("file", _("moving in from other programs is not part of this installation")) from error
     try:
         moved = moved_of_file(program, data)
     except ConfigError as error:

@@ -47,6 +47,7 @@ from pollerd.limits import LeakyBuckets
 from pollerd.planning import about
 from pollerd.plots import moment_text
 from pollerd.quantities import counted
+from pollerd.texts import _
 from pollerd.timestamps import rfc3339
 from pollerd.web import words
 from pollerd.web.http import PAGE_HEADERS, POLICY, Posted, ours, posted_form, query
@@ -92,7 +93,7 @@ def _bundled(entry: str, contents: Mapping[str, bytes]) -> bytes:
         if name in made:
             return
         source = _COMMENT.sub("", contents[name].decode())
-        for _, needed in _IMPORT.findall(source):
+        for _ignored, needed in _IMPORT.findall(source):
             add(needed)
         inside = _IMPORT.sub(lambda found: f"const {found[1]} = {_variable(found[2])};", source)
         given = ", ".join(_EXPORT.findall(source))
@@ -348,7 +349,9 @@ def take_look(page: Page, caller: object, field: str) -> None:
     looks: LeakyBuckets = page.web.kept.setdefault("looks", LeakyBuckets(_LOOKS, _LOOKS / 60.0))
     wait = looks.take(page.now, str(caller))
     if wait > 0:
-        raise refusal(field, f"{_LOOKS} pages a minute can be fetched by hand: wait {math.ceil(wait)} s")
+        raise refusal(
+            field, _("{looks} pages a minute can be fetched by hand: wait {ceil} s", looks=_LOOKS, ceil=math.ceil(wait))
+        )
 
 
 async def _page(request: Request) -> Page:
@@ -581,7 +584,7 @@ def error_page(request: Request, error: Exception) -> Response:
 def _described(request: Request, error: Exception) -> tuple[int, str, str]:
     """Returns status, heading and explanation of an error."""
     if isinstance(error, HTTPException):
-        details = {HTTPStatus.NOT_FOUND: "There is no such page."}
+        details = {HTTPStatus.NOT_FOUND: _("There is no such page.")}
         return (
             error.status_code,
             HTTPStatus(error.status_code).phrase,
@@ -591,18 +594,22 @@ def _described(request: Request, error: Exception) -> tuple[int, str, str]:
         first = error.errors()[0]
         place = first["loc"][1:] if isinstance(error, RequestValidationError) else first["loc"]
         if first["loc"][0] == "path":
-            return HTTPStatus.NOT_FOUND, "Not found", "There is no such page."
+            return HTTPStatus.NOT_FOUND, _("Not found"), _("There is no such page.")
         field = ".".join(map(str, place))
-        return HTTPStatus.UNPROCESSABLE_ENTITY, "That cannot be used", f"{field}: must be {allowed_by(first)}"
+        return (
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            _("That cannot be used"),
+            _("{field}: must be {allowed_by}", field=field, allowed_by=allowed_by(first)),
+        )
     if isinstance(error, InvalidValueError):
-        return HTTPStatus.UNPROCESSABLE_ENTITY, "That cannot be used", error.text
+        return HTTPStatus.UNPROCESSABLE_ENTITY, _("That cannot be used"), error.text
     if isinstance(error, NotFoundError):
-        return HTTPStatus.NOT_FOUND, "Not found", f"{error}."
+        return HTTPStatus.NOT_FOUND, _("Not found"), f"{error}."
     if isinstance(error, DuplicateError):
-        heading = "Watched already" if error.what == "site" else "There is one already"
+        heading = _("Watched already") if error.what == "site" else _("There is one already")
         return HTTPStatus.CONFLICT, heading, f"{error}."
-    why = f"The database does not answer: {error}. Polling goes on for what is known."
-    return HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer", why
+    why = _("The database does not answer: {error}. Polling goes on for what is known.", error=error)
+    return HTTPStatus.SERVICE_UNAVAILABLE, _("The database does not answer"), why
 
 
 # Colours by choice.

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.plots import Scale, framed, text, time_ticks
-from pollerd.quantities import counted
 from pollerd.storage.values import StripColumns
 from pollerd.texts import _, n_
 from pollerd.web.words import figure, how_often, percent
@@ -61,12 +60,14 @@ def belief_plot(belief: PageBelief, width: int = WIDTH) -> str:
     for name, at in _MARKS:
         inside.append(f'<path class="axis" d="M{x(at)} {_LINE}v8"/>')
         inside.append(text(x(at), _LINE + 22, name, anchor="middle"))
-    description = f"Believed to change {how_often(rate)}"
+    description = _("Believed to change {how_often}", how_often=how_often(rate))
     if low is not None and high is not None:
         length = max(x(high) - x(low), 2)
-        shape = "interval" if belief.known else "interval prior"
+        shape = "interval" if belief.known else _("interval prior")
         inside.append(f'<rect class="{shape}" x="{x(low)}" y="{_LINE - 8}" width="{length}" height="16" rx="3"/>')
-        description += f", 90 % sure: between {how_often(low)} and {how_often(high)}"
+        description += _(
+            ", 90 % sure: between {how_often} and {how_often_2}", how_often=how_often(low), how_often_2=how_often(high)
+        )
     inside.append(f'<circle class="mean" cx="{x(rate)}" cy="{_LINE}" r="6"/>')
     if polled is not None:
         at = x(polled)
@@ -74,7 +75,7 @@ def belief_plot(belief: PageBelief, width: int = WIDTH) -> str:
         inside.append(text(min(max(at, _LABEL), width - _LABEL), 10, f"polled {how_often(polled)}", anchor="middle"))
         description += f"; polled {how_often(polled)}"
     inside.append(text(_LEFT, HEIGHT - 6, "● mean   ▬ 90 % interval   ▼ how often it is polled", name="key"))
-    said, title = f"{description}.", "Believed rate of change"
+    said, title = f"{description}.", _("Believed rate of change")
     return framed("".join(inside), width, HEIGHT, key=_named("belief-plot", width), title=title, description=said)
 
 
@@ -137,7 +138,7 @@ def benefit_plot(
     curve = [(polls, found) for polls, found in curve if polls > 0]
     if len(curve) < 2 or curve[0][0] >= curve[-1][0]:
         return None
-    most = max(max(found for _, found in curve), scheduled, uniform or 0.0)
+    most = max(max(found for _ignored, found in curve), scheduled, uniform or 0.0)
     if most <= 0:
         return None
     x = Scale(curve[0][0], curve[-1][0], _BENEFIT_LEFT, width - _BENEFIT_RIGHT, log=True)
@@ -151,11 +152,25 @@ def benefit_plot(
 def _sentence(polls: float, found: float, budget: float, best: float) -> str:
     """best: what the present budget finds an hour if it is split as well as the others are here."""
     if polls == budget:
-        return f"At {figure(polls)} polls/s, as now, about {figure(found)} changes an hour at the best split."
+        return _(
+            "At {polls} polls/s, as now, about {found} changes an hour at the best split.",
+            polls=figure(polls),
+            found=figure(found),
+        )
     share = found / best if best > 0 else 1.0
     if share <= 1:
-        return f"At {figure(polls)} polls/s about {percent(share)} of the changes that {figure(budget)} find."
-    return f"At {figure(polls)} polls/s about {percent(share - 1)} more changes than {figure(budget)} find."
+        return _(
+            "At {polls} polls/s about {share} of the changes that {budget} find.",
+            polls=figure(polls),
+            share=percent(share),
+            budget=figure(budget),
+        )
+    return _(
+        "At {polls} polls/s about {share} more changes than {budget} find.",
+        polls=figure(polls),
+        share=percent(share - 1),
+        budget=figure(budget),
+    )
 
 
 def _drawn(
@@ -181,8 +196,13 @@ def _drawn(
     inside.append(f'<path class="chosen" d="M{rows[chosen].x} {_TOP}V{bottom}"/>')
     first, last = rows[0], rows[-1]
     description = (
-        f"{first.sentence} {last.sentence} Now {figure(scheduled)} an hour"
-        + ("" if uniform is None else f", evenly split {figure(uniform)}")
+        _(
+            "{sentence} {sentence_2} Now {scheduled} an hour",
+            sentence=first.sentence,
+            sentence_2=last.sentence,
+            scheduled=figure(scheduled),
+        )
+        + ("" if uniform is None else _(", evenly split {uniform}", uniform=figure(uniform)))
         + "."
     )
     return framed(
@@ -190,7 +210,7 @@ def _drawn(
         width,
         BENEFIT_HEIGHT,
         key=_named("benefit-plot", width),
-        title="Found an hour, by budget",
+        title=_("Found an hour, by budget"),
         description=description,
     )
 
@@ -198,7 +218,7 @@ def _drawn(
 # Draws how often changes came that were foretold with a probability.
 
 SIZE = 260
-_CALIBRATION_LEFT, _CALIBRATION_BOTTOM, _CALIBRATION_TOP = 40, 34, 10
+_CALIBRATION_LEFT, _CALIBRATION_RIGHT, _CALIBRATION_BOTTOM, _CALIBRATION_TOP = 48, 22, 34, 10
 _Z = 1.6448536269514722
 """Of a two-sided 90 % interval."""
 _ENOUGH = 20
@@ -223,9 +243,10 @@ def wilson(found: float, polls: int) -> tuple[float, float]:
 
 def calibration_plot(points: Sequence[DecilePoint]) -> str:
     """Returns the plot of the tenths in which there were polls."""
-    x, y = Scale(0.0, 1.0, _CALIBRATION_LEFT, SIZE - 10), Scale(0.0, 1.0, SIZE - _CALIBRATION_BOTTOM, _CALIBRATION_TOP)
+    right, bottom = SIZE - _CALIBRATION_RIGHT, SIZE - _CALIBRATION_BOTTOM
+    x, y = Scale(0.0, 1.0, _CALIBRATION_LEFT, right), Scale(0.0, 1.0, bottom, _CALIBRATION_TOP)
     inside = [
-        f'<path class="axis" d="M{_CALIBRATION_LEFT} {_CALIBRATION_TOP}V{SIZE - _CALIBRATION_BOTTOM}H{SIZE - 10}"/>',
+        f'<path class="axis" d="M{_CALIBRATION_LEFT} {_CALIBRATION_TOP}V{bottom}H{right}"/>',
         f'<path class="uniform" d="M{x(0)} {y(0)}L{x(1)} {y(1)}"/>',
         *(text(x(at), SIZE - 14, f"{100 * at:.0f} %", anchor="middle") for at in (0.0, 0.5, 1.0)),
         *(text(_CALIBRATION_LEFT - 4, y(at) + 4, f"{100 * at:.0f} %", anchor="end") for at in (0.0, 0.5, 1.0)),
@@ -237,8 +258,8 @@ def calibration_plot(points: Sequence[DecilePoint]) -> str:
         shape = "mean" if point.polls >= _ENOUGH else "mean few"
         inside.append(f'<path class="whisker" d="M{x(point.predicted)} {y(low)}V{y(high)}"/>')
         inside.append(f'<circle class="{shape}" cx="{x(point.predicted)}" cy="{y(point.found)}" r="{radius}"/>')
-    said = sentence(points) or "No poll was foretold yet."
-    return framed("".join(inside), SIZE, SIZE, key="calibration-plot", title="Foretold and found", description=said)
+    said = sentence(points) or _("No poll was foretold yet.")
+    return framed("".join(inside), SIZE, SIZE, key="calibration-plot", title=_("Foretold and found"), description=said)
 
 
 def sentence(points: Sequence[DecilePoint]) -> str:
@@ -246,7 +267,12 @@ def sentence(points: Sequence[DecilePoint]) -> str:
     if not points:
         return ""
     best = max(points, key=lambda point: point.polls)
-    return f"When it said {percent(best.predicted)}, it was {percent(best.found)} (of {best.polls:,} polls)."
+    return _(
+        "When it said {predicted}, it was {found} (of {polls:,} polls).",
+        predicted=percent(best.predicted),
+        found=percent(best.found),
+        polls=best.polls,
+    )
 
 
 # Draws a page's polls over time in three lanes: changes found, polls, failures.
@@ -309,14 +335,20 @@ def poll_strip(
         for n in np.flatnonzero(every)
     ]
     total = (int(every.sum()), int(found.sum()), int(failed.sum()))
-    said = f"{counted(total[0], 'poll')}, {total[1]:,} found a change, {total[2]:,} failed."
+    said = n_(
+        "{count} poll, {total:,} found a change, {total_2:,} failed.",
+        "{count} polls, {total:,} found a change, {total_2:,} failed.",
+        total[0],
+        total=total[1],
+        total_2=total[2],
+    )
     return Strip(
         framed(
             "".join(drawn),
             width,
             STRIP_HEIGHT,
             key=_named("strip-plot", width),
-            title="Polls over time",
+            title=_("Polls over time"),
             description=said,
         ),
         rows,

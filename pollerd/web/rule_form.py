@@ -10,6 +10,7 @@ import orjson
 from pollerd.errors import InvalidValueError
 from pollerd.quantities import duration
 from pollerd.site_settings import DAYS
+from pollerd.texts import _
 from pollerd.web.http import PostedForm, tags_in_one_field
 
 FormValues = Mapping[str, Any]
@@ -174,7 +175,7 @@ def _scope(form: PostedForm) -> dict[str, Any]:
     if form.has("ids"):
         numbers = _listed(form, "ids")
         if not all(number.isascii() and number.isdecimal() and len(number) < 20 for number in numbers):
-            raise InvalidValueError("ids", "numbers of sites, such as 12, 15", form.text("ids")[:100])
+            raise InvalidValueError("ids", _("numbers of sites, such as 12, 15"), form.text("ids")[:100])
         scope["ids"] = [int(number) for number in numbers]
     return scope
 

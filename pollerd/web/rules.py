@@ -15,7 +15,8 @@ from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.events import EventKind
 from pollerd.model import Media, OutcomeKind
 from pollerd.site_settings import DAYS
-from pollerd.web.alerts import EVENT_WORDS, READY, alerts_page
+from pollerd.texts import N_, _
+from pollerd.web.alerts import READY, alerts_page, event_words
 from pollerd.web.http import Posted, PostedForm
 from pollerd.web.page import Page, Shown, page_router
 from pollerd.web.rule_form import document_of_form, field_of, sent_values, values_of
@@ -33,7 +34,7 @@ _SECONDS = {"1h": 3_600.0, "8h": 28_800.0, "1d": 86_400.0, "7d": 604_800.0}
 _FAILED_CHECKS = [
     (kind.value, kind.value.replace("_", " ")) for kind in OutcomeKind if kind.failed and kind is not OutcomeKind.BODY
 ]
-_NOTHING_TO_UNDO = "This was undone already, or more than a day has passed."
+_NOTHING_TO_UNDO = N_("This was undone already, or more than a day has passed.")
 Short = Annotated[Words, Query(max_length=300)]
 
 
@@ -60,7 +61,7 @@ class Filled(BaseModel):
         words = {"added": [self.added], "removed": [self.removed]}
         return {
             **_READY.get(self.ready, {}),
-            "name": self.name or dict(READY).get(self.ready, ""),
+            "name": self.name or _(dict(READY).get(self.ready, "")),
             "sites": {key: listed for key, listed in scope.items() if any(listed)},
             "words": {key: [{"text": text} for text in listed] for key, listed in words.items() if any(listed)},
         }
@@ -86,7 +87,8 @@ async def _form(
 ) -> Response:
     """Returns the form; error: the field beside which it stands (empty: above the form), and what it says."""
     channels = [channel.spec.name for channel in await page.ports.store.notifications.channels.all()]
-    kinds = [(kind.value, EVENT_WORDS[kind.value]) for kind in EventKind if kind.value in EVENT_WORDS]
+    in_words = event_words()
+    kinds = [(kind.value, in_words[kind.value]) for kind in EventKind if kind.value in in_words]
     return page.show(
         "rule.html",
         status=HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK,
@@ -133,7 +135,13 @@ async def _taken(page: Page, form: PostedForm, rule_id: int | None) -> Response:
                 await control.change_rule(rule_id, document_of_form(form, kept))
     except InvalidValueError as error:
         field = field_of(error.field)
-        text = error.text if not field else error.allowed if error.sentence else f"must be {error.allowed}"
+        text = (
+            error.text
+            if not field
+            else error.allowed
+            if error.sentence
+            else _("must be {allowed}", allowed=error.allowed)
+        )
         return await _form(page, rule_id, sent_values(form), (field, text))
     except DuplicateError as error:
         return await _form(page, rule_id, sent_values(form), ("name", f"{error}"))
@@ -145,7 +153,7 @@ async def mute_rule(page: Shown, rule_id: RuleId, form: Posted) -> Response:
     """Mutes a rule for a while; without a time it sends again."""
     chosen = form.text("for")
     if chosen and chosen not in _SECONDS:
-        raise InvalidValueError("for", "one of " + ", ".join(_SECONDS), chosen)
+        raise InvalidValueError("for", _("one of ") + ", ".join(_SECONDS), chosen)
     async with page.ports.turn:
         until = page.now + _SECONDS[chosen] if chosen else None
         await page.ports.control.notifications.mute_rule(rule_id, until)
@@ -169,11 +177,13 @@ async def undo(page: Shown, form: Posted) -> Response:
         async with page.ports.turn:
             await page.ports.control.notifications.undelete(copy_id)
     except NotFoundError:
-        return await alerts_page(page, status=HTTPStatus.NOT_FOUND, failed=_NOTHING_TO_UNDO)
+        return await alerts_page(page, status=HTTPStatus.NOT_FOUND, failed=_(_NOTHING_TO_UNDO))
     except DuplicateError as error:
-        return await alerts_page(page, status=HTTPStatus.CONFLICT, failed=f"{error}: rename or delete that one first.")
+        return await alerts_page(
+            page, status=HTTPStatus.CONFLICT, failed=_("{error}: rename or delete that one first.", error=error)
+        )
     except InvalidValueError as error:
-        text = f"A channel of this rule is missing ({error.text}). Undo its deletion first."
+        text = _("A channel of this rule is missing ({error}). Undo its deletion first.", error=error.text)
         return await alerts_page(page, status=HTTPStatus.CONFLICT, failed=text)
     return page.go("/rules")
 

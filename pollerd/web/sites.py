@@ -19,9 +19,9 @@ from pollerd.api.sites import MAX_CURSOR, NewSite, SiteSchema, number_of_sites, 
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.lists.recognise import AddressKind
 from pollerd.model import JobAction, Site, SiteState
-from pollerd.quantities import counted
 from pollerd.storage.site_order import SiteOrder
 from pollerd.storage.values import SiteFilter
+from pollerd.texts import N_, _, n_
 from pollerd.urls import MAX_URL_LENGTH
 from pollerd.web.http import Posted, PostedForm, number_of, one_of, query, seconds_of, within
 from pollerd.web.page import Page, Shown, page_router, take_look
@@ -36,30 +36,30 @@ Shared = Annotated[str, Query(max_length=MAX_URL_LENGTH)]
 _LEAST_MOVE = 0.001
 """Percent by which a price has to move to matter: by anything."""
 _KINDS = {
-    AddressKind.PAGE: "a page",
-    AddressKind.PRODUCT: "a page about a product",
-    AddressKind.FEED: "a feed",
-    AddressKind.LIST: "a list of addresses (sitemap)",
-    AddressKind.JSON: "data (JSON)",
-    AddressKind.PDF: "a PDF document",
-    AddressKind.TEXT: "plain text",
-    AddressKind.FILE: "a file without text: only that it differs can be told",
+    AddressKind.PAGE: N_("a page"),
+    AddressKind.PRODUCT: N_("a page about a product"),
+    AddressKind.FEED: N_("a feed"),
+    AddressKind.LIST: N_("a list of addresses (sitemap)"),
+    AddressKind.JSON: N_("data (JSON)"),
+    AddressKind.PDF: N_("a PDF document"),
+    AddressKind.TEXT: N_("plain text"),
+    AddressKind.FILE: N_("a file without text: only that it differs can be told"),
 }
 _SORTS = [
-    ("-last_change", "last change"),
-    ("-rate", "changes most often"),
-    ("rate", "changes least often"),
-    ("-failures", "fails longest"),
-    ("url", "address"),
-    ("title", "title"),
-    ("-last_poll", "last poll"),
-    ("next_poll", "next poll"),
+    ("-last_change", N_("last change")),
+    ("-rate", N_("changes most often")),
+    ("rate", N_("changes least often")),
+    ("-failures", N_("fails longest")),
+    ("url", N_("address")),
+    ("title", N_("title")),
+    ("-last_poll", N_("last poll")),
+    ("next_poll", N_("next poll")),
 ]
-_RATES = [("24", "at least hourly"), ("1", "at least daily"), ("0.14", "at least weekly")]
-_SPANS = [("1h", "in the last hour"), ("1d", "in the last day"), ("7d", "in the last week")]
+_RATES = [("24", N_("at least hourly")), ("1", N_("at least daily")), ("0.14", N_("at least weekly"))]
+_SPANS = [("1h", N_("in the last hour")), ("1d", N_("in the last day")), ("7d", N_("in the last week"))]
 _STATES = [(state.value, name) for state, name in (
-    (SiteState.ACTIVE, "fine"), (SiteState.BACKING_OFF, "failing"), (SiteState.BLOCKED, "blocked"),
-    (SiteState.GONE, "gone"), (SiteState.PAUSED, "paused"),
+    (SiteState.ACTIVE, N_("fine")), (SiteState.BACKING_OFF, N_("failing")), (SiteState.BLOCKED, N_("blocked")),
+    (SiteState.GONE, N_("gone")), (SiteState.PAUSED, N_("paused")),
 )]  # fmt: skip
 Text = Annotated[Words, Query(max_length=200)]
 LongCursor = Annotated[str | None, Query(max_length=MAX_CURSOR)]
@@ -163,13 +163,13 @@ def _at(here: str, cursor: str | None) -> str | None:
 
 
 def _counted(count: int, *, exact: bool) -> str:
-    return counted(count, "page") if exact else f"more than {count:,} pages"
+    return n_("{count} page", "{count} pages", count) if exact else _("more than {count:,} pages", count=count)
 
 
 def _at_least_0(name: str, text: str, read: Callable[[str, str], float]) -> float | None:
     value = read(name, text) if text else None
     if value is not None and not 0 <= value < math.inf:
-        raise InvalidValueError(name, "0 or more", text)
+        raise InvalidValueError(name, _("0 or more"), text)
     return value
 
 
@@ -239,7 +239,7 @@ async def change_many(page: Shown, form: Posted, caller: Caller) -> Response:
     else:
         ids = form.numbers("id")
         if not ids:
-            raise refusal("id", "select at least one site")
+            raise refusal("id", _("select at least one site"))
         spec = BulkChange.model_validate(given | {"ids": ids}).spec()
     job = await page.ports.control.jobs.start(spec, by=caller)
     return page.go(f"/jobs/{job.id}{query(back=within(form.text('back'), '/sites'))}")

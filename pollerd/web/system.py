@@ -10,6 +10,7 @@ from pollerd.allocation import registry
 from pollerd.allocation.registered import OBJECTIVES
 from pollerd.api.allocation import AllocationPatch
 from pollerd.errors import InvalidValueError
+from pollerd.texts import _
 from pollerd.web import plots
 from pollerd.web.http import Posted, PostedForm
 from pollerd.web.page import Shown, drawing, page_router
@@ -22,7 +23,7 @@ _LEVELS = ("debug", "info", "warning", "error")
 async def show_system(page: Shown, level: Annotated[str, Query(max_length=10)] = "info") -> Response:
     """All of it."""
     if level not in _LEVELS:
-        raise InvalidValueError("level", "one of " + ", ".join(_LEVELS), level)
+        raise InvalidValueError("level", _("one of ") + ", ".join(_LEVELS), level)
     view: Any = await page.ports.control.allocation.over_budgets()
     points = [
         plots.DecilePoint(decile.polls, decile.predicted, decile.found)

@@ -133,13 +133,13 @@ def _symbol(match: re.Match[str]) -> str:
 # Jobs: an action on many sites, as done.
 
 JOB_DONE = {
-    "pause": "paused",
-    "resume": "resumed",
-    "tag": "tagged",
-    "untag": "a tag removed",
-    "weight": "given a weight",
-    "limits": "given an interval",
-    "delete": "deleted",
-    "poll": "to be checked at once",
+    "pause": N_("paused"),
+    "resume": N_("resumed"),
+    "tag": N_("tagged"),
+    "untag": N_("a tag removed"),
+    "weight": N_("given a weight"),
+    "limits": N_("given an interval"),
+    "delete": N_("deleted"),
+    "poll": N_("to be checked at once"),
 }
 """Action -> what was done to the sites."""

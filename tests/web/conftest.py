@@ -31,6 +31,18 @@ HOSTILE = (
     "word" * 3_000,
 )
 
+SMALL_OR_CUT = """
+[...document.querySelectorAll("svg.plot text")].filter((text) => {
+  const plot = text.ownerSVGElement.getBoundingClientRect();
+  if (plot.width === 0) return false; // the one for another width
+  const scale = plot.width / text.ownerSVGElement.viewBox.baseVal.width;
+  const box = text.getBoundingClientRect();
+  const small = parseFloat(getComputedStyle(text).fontSize) * scale < 11;
+  return small || box.left < plot.left - 1 || box.right > plot.right + 1 || box.bottom > plot.bottom + 3;
+}).map((text) => text.textContent)
+"""
+"""The letters of plots that are smaller than 11 px, or not all within their plot."""
+
 
 @dataclass(frozen=True)
 class Answer:

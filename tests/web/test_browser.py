@@ -11,9 +11,20 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, Route
 
 from pollerd.storage.changes import ChangeFilter
-from tests.web.conftest import HOSTILE, NewReader, Reader, Web, until
+from tests.web.conftest import HOSTILE, SMALL_OR_CUT, NewReader, Reader, Web, until
 
-PATHS = ["/", "/sites", "/sites/1", "/sites/1/polls", "/changes", "/changes/1", "/changes/1?view=side", "/rules"]
+PATHS = [
+    "/",
+    "/sites",
+    "/sites/1",
+    "/sites/1/polls",
+    "/changes",
+    "/changes/1",
+    "/changes/1?view=side",
+    "/rules",
+    "/budget",
+    "/rules/channels/new?kind=email",
+]
 PATHS += ["/plan", "/jobs", "/rules/new", "/collection", "/system", "/sites/import", "/sites/1/text"]
 WIDE = {"width": 1280, "height": 900}
 NARROW = {"width": 360, "height": 740}
@@ -57,6 +68,7 @@ async def test_every_page_is_accessible_and_complains_of_nothing(
         await visit(reader, busy, path)
         await asyncio.sleep(0.2)  # scripts write times
         assert await sideways(reader) <= 0, path
+        assert await reader.page.evaluate(SMALL_OR_CUT) == [], path
         found = await Axe().run(reader.page, options=RULES)
         broken = [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found.response["violations"]]
         assert broken == [], path

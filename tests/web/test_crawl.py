@@ -14,7 +14,7 @@ from pollerd.model import OutcomeKind, Poll, SiteState
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.values import Batch, PollRecord, SiteContext
 from tests.web.conftest import NewReader, Reader, Web, add_changes, add_hostile
-from tests.web.test_browser import NARROW, RULES, WIDE
+from tests.web.test_browser import NARROW, RULES, SMALL_OR_CUT, WIDE
 
 _LINKS = "[...document.querySelectorAll('a[href], area[href]')].map((link) => link.href)"
 _IMAGES = "[...document.querySelectorAll('img')].map((image) => image.src)"
@@ -26,10 +26,6 @@ _OUTSIDE = """[...document.querySelectorAll("main *, header *, footer *")].filte
     if (["auto", "scroll", "hidden"].includes(getComputedStyle(parent).overflowX)) return false;
   return getComputedStyle(element).visibility !== "hidden" && element.closest(".hidden") === null;
 }).map((element) => element.outerHTML.slice(0, 120))"""
-_SMALL_LETTERS = """[...document.querySelectorAll("svg text")].filter((letters) => {
-  const box = letters.getBoundingClientRect();
-  return box.width > 0 && letters.getScreenCTM().a * parseFloat(getComputedStyle(letters).fontSize) < 10.9;
-}).map((letters) => letters.textContent)"""
 
 
 def kind_of(path: str) -> str:
@@ -122,9 +118,9 @@ async def faults(reader: Reader, web: Web, path: str) -> list[str]:
     if answer is None or answer.status != 200:
         return [f"{path}: {answer and answer.status}"]
     await asyncio.sleep(0.1)  # scripts write times
-    outside, small = await reader.page.evaluate(_OUTSIDE), await reader.page.evaluate(_SMALL_LETTERS)
+    outside, small = await reader.page.evaluate(_OUTSIDE), await reader.page.evaluate(SMALL_OR_CUT)
     out = [f"{path}: outside the window: {element}" for element in outside]
-    out += [f"{path}: letters below 11 px: {letters}" for letters in small]
+    out += [f"{path}: small or cut: {letters}" for letters in small]
     for source in await reader.page.evaluate(_IMAGES):
         image = await web.get(source.removeprefix(web.root))
         out += [f"{path}: {image.status} {source}"] if image.status != 200 else []

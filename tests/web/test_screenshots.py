@@ -25,7 +25,7 @@ from pollerd.storage.values import Batch, ChangeDraft, PollRecord, SiteContext
 from pollerd.telemetry import Instruments
 from pollerd.web.application import add_pages
 from tests.api.conftest import Api, served
-from tests.web.conftest import NewReader, Web
+from tests.web.conftest import SMALL_OR_CUT, NewReader, Web
 
 DAY = 86_400.0
 DAYS = 30
@@ -131,4 +131,6 @@ async def test_pictures(
         await reader.page.wait_for_timeout(400)
         picture = await reader.page.screenshot(path=folder / f"{name}{suffix}-{scheme}.png")
         assert len(picture) > 10_000
+        await reader.page.evaluate("for (const fold of document.querySelectorAll('main details')) fold.open = true")
+        assert await reader.page.evaluate(SMALL_OR_CUT) == [], path
     assert reader.complaints == []

@@ -256,3 +256,54 @@ async def test_the_first_user_by_the_link_of_the_log(new_api: NewApi, new_reader
     await again.page.locator("input[name=password]").fill(PASSWORD)
     await again.page.get_by_role("button", name="Make this user").click()
     await again.page.get_by_text("That code is not valid").wait_for()
+
+
+async def test_a_reader_sees_no_form_that_only_writers_can_send(closed: Web) -> None:
+    """Each page, as who may look and as who may write."""
+    url, writer = "https://example.org/0", {"Authorization": "Bearer secret-token"}
+
+    async def api(method: str, path: str, body: object = None) -> int:
+        return (await closed.api(method, path, body, headers=writer)).status
+
+    assert await api("POST", "/sites", {"url": url, "title": "Page", "tags": ["shop"]}) == 201
+    site_id = 1
+    await closed.poll(site_id, url, ["one\n", "two\n"])
+    channel = {"name": "hook", "kind": "webhook", "settings": {"url": "https://a.example/x"}}
+    assert await api("POST", "/channels", channel) == 201
+    for name in ("kept", "deleted"):
+        assert await api("POST", "/rules", {"name": name, "channels": ["hook"]}) == 201
+    assert await api("DELETE", "/rules/2") == 204
+    assert await api("POST", "/sites/bulk", {"ids": [site_id], "action": "tag", "value": {"tag": "x"}}) == 202
+    paths = [
+        "/",
+        "/sites",
+        "/sites?tag=shop",
+        "/changes",
+        "/changes/1",
+        "/rules",
+        "/jobs",
+        "/jobs/1",
+        "/system",
+        "/plan",
+    ]
+    paths += ["/budget", "/sites/add", "/sites/import", "/collection", f"/sites/{site_id}", f"/sites/{site_id}/polls"]
+    posts = {"writer": set[str](), "reader": set[str]()}
+    for role, name in (("writer", "eva"), ("reader", "max")):
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+            person = Person(closed, session)
+            assert (await person.post("/sign-in", {"name": name, "password": PASSWORD})).status == 303
+            for path in paths:
+                answer = await person.get(path)
+                assert answer.status == 200, path
+                posts[role] |= set(re.findall(r'<form [^>]*method="post" action="([^"]*)"', answer.text))
+                posts[role] |= set(re.findall(r'href="(/rules/(?:new|channels)[^"]*)"', answer.text))
+            for path in ("/rules/1", "/rules/channels/1"):
+                assert (await person.get(path)).status == (200 if role == "writer" else 303)
+    assert posts["reader"] <= {"/sign-out", "/changes/seen", "/theme", "/password"}
+    assert {"/rules/undo", "/sites/bulk", "/system/allocation", "/sites/import"} <= posts["writer"]
+
+
+async def test_signing_in_says_where_the_token_is(closed: Web) -> None:
+    page = (await closed.get("/sign-in")).text
+    assert "--token-file" in page
+    assert "pollerd tokens add NAME" in page

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
+from msgspec import structs
 from sqlalchemy import Connection, insert
 
-from pollerd.model import OutcomeKind, SiteState
+from pollerd.model import OutcomeKind, Poll, SiteState
 from pollerd.storage.schema import outbox
+from pollerd.storage.values import Batch, PollRecord
 from pollerd.web.plots import hours_plot, mini_strip
 from tests.web.conftest import Web
 
@@ -44,6 +46,20 @@ async def test_who_needs_the_reader_is_there_with_what_helps(busy: Web) -> None:
         assert 'href="/sites/1#when">Enter the password</a>' in page
     assert "1 site needs you" in (await busy.get("/")).text
     assert (await busy.get("/sites")).text.count('class="state failing"') == 1
+
+
+async def test_a_page_that_moved_offers_its_new_address(busy: Web) -> None:
+    context = (await busy.api.store.sites.contexts([2]))[2]
+    moved = structs.replace(context, redirect_url="https://example.org/new", redirect_count=3)
+    poll = Poll(2, time.time(), 60.0, OutcomeKind.UNCHANGED, 200, 0.1, 10, changed=False)
+    await busy.api.store.commit(Batch([PollRecord(poll, moved, SiteState.ACTIVE)]))
+    for path in ("/", "/sites/2"):
+        page = (await busy.get(path)).text
+        assert "moved for good to https://example.org/new" in page
+        assert 'action="/sites/2/accept-redirect"' in page
+    assert (await busy.post("/sites/2/accept-redirect")).status == 303
+    assert "moved for good" not in (await busy.get("/")).text
+    assert (await busy.api("GET", "/sites/2")).json["url"] == "https://example.org/new"
 
 
 async def test_a_site_is_fine_only_after_five_good_answers(web: Web) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
@@ -11,10 +12,16 @@ from numpy.typing import NDArray
 from pollerd.allocation.evidence import PUSHED, SourceQuality
 from pollerd.errors import InvalidValueError
 
+Array = NDArray[np.float64]
+
 START_LOG_ODDS, _REST_LOG_ODDS = -4.6, -3.0
 """Log odds that a source predicts better than none: of a new one, and of one of which all evidence is old. A new one is
 believed less, because what it says, or does not, changes the order in which pages are polled for the first time."""
 MAX_LOG_ODDS = 8.0
+_QUADRATURE = np.array([1.0, 4.0, 1.0]) / 6.0
+"""Weights of the points of `LearnedSource.recall_nodes`, exact up to the third moment."""
+_LEAST_RECALL = 1e-4
+"""A recall is kept this far from 0 and 1."""
 _KEEP_ODDS = 0.995
 _KEEP = 1.0 - 1.0 / 3000.0
 """Factors by which earlier polls count less at each poll."""
@@ -25,6 +32,8 @@ _KEEP_GAP = 0.8
 _SAME_READING = 1 / 32
 """A reading that follows another within this part of their mean gap (at first of a uniform cycle), such as a poll that
 proves its change, is not one more."""
+_BATCH_SIGNALS = 3.0
+"""Signals at once, on average, of a pushed source that is taken to deliver in batches, and not as changes happen."""
 START_POLLS = 4.0
 """A new source knows as much of its host's others, or else of all, as that many polls teach."""
 _SILENT_GAPS = 3.0
@@ -36,13 +45,17 @@ class LearnedSource:
     """One source: its pages and the sums from which its quality is learned.
 
     slots int64[k], in the caller's order · polled_as: slot whose polls fetch it, PUSHED or ELSEWHERE ·
-    announced, unannounced: changes · false: signals without a change · exposure: s · log_odds: of its say ·
+    announced, unannounced: changes, the numbers of the Beta distribution of its recall · false: signals without a
+    change · true: signals of one · exposure: s · log_odds: of its say ·
     polls: with forgetting · signals: number received · delay_sum, late_sum, delays: s and number of dated signals,
     with forgetting; late: of changes that it could have told of before · fetched_at: epoch s, -inf: never · fetches:
     number · longest_gap: s between signs of life · learned_cycle: s, of the prior · host: number of its host, -1:
     unknown · mean_evidence: log Bayes factor of the last polls, not stored, as those of the pages are not · mean_gap:
     s between the last readings, 0: unknown, not stored · prior_polls: of other sources, that its prior is worth, with
-    forgetting, not stored · newest: latest date of the last signals, epoch s, -inf: unknown, not stored.
+    forgetting, not stored · newest: latest date of the last signals, epoch s, -inf: unknown, not stored. Of a
+    pushed source, not stored either: delivered_at, delivered_before: when the last delivery began and the one before,
+    epoch s, -inf: none · delivery_gap, s, and delivery_size: means of the last deliveries, 0: unknown · delivered:
+    signals of the last delivery.
     """
 
     slots: NDArray[np.int64]
@@ -66,6 +79,12 @@ class LearnedSource:
     mean_gap: float = 0.0
     prior_polls: float = 0.0
     newest: float = -np.inf
+    delivered_at: float = -np.inf
+    delivered_before: float = -np.inf
+    delivery_gap: float = 0.0
+    delivery_size: float = 0.0
+    delivered: float = 0.0
+    true: float = 0.0
 
     @property
     def recall(self) -> float:
@@ -89,11 +108,46 @@ class LearnedSource:
     def unread(self, now: float) -> float:
         """Returns the s before `now` of which its silence says nothing, >= 0: since it was read, and its delay.
 
-        A pushed source that is alive is taken as read at this moment.
+        A pushed source that is alive is taken as read at this moment, or if it delivers in batches at the last time
+        when one was due.
         """
-        since = max(now - self.fetched_at, 0.0)
-        alive = self.polled_as == PUSHED and now <= self.silent_from
-        return self.late + (0.0 if alive else since)
+        if self.polled_as == PUSHED and now <= self.silent_from:
+            return self.late + min(max(now - self.delivered_at, 0.0), self.batch_gap)
+        return self.late + max(now - self.fetched_at, 0.0)
+
+    @property
+    def batch_gap(self) -> float:
+        """Returns the usual s between batches of a pushed source; 0: it delivers as changes happen."""
+        return self.delivery_gap if self.delivery_size >= _BATCH_SIGNALS else 0.0
+
+    def told_at(self, now: float) -> float:
+        """Returns when it last told of changes before `now`, epoch s; -inf: never, or it tells of each at once."""
+        if self.polled_as != PUSHED:
+            return self.fetched_at
+        if not self.batch_gap:
+            return -np.inf
+        return self.delivered_before if self._is_same_delivery(now) else self.delivered_at
+
+    def quiet_before(self, now: float) -> float:
+        """Returns the s before `now` in which it named nothing, >= 0; 0: unknown."""
+        at = self.fetched_at if self.polled_as != PUSHED else self.delivered_at
+        if self.polled_as == PUSHED and self._is_same_delivery(now):
+            at = self.delivered_before
+        return now - at if np.isfinite(at) else 0.0
+
+    def _is_same_delivery(self, now: float) -> bool:
+        return now - self.delivered_at < _SAME_READING * (self.delivery_gap or self.learned_cycle)
+
+    def _note_delivery(self, number: int, now: float) -> None:
+        """Follows the rhythm of a pushed source, which delivered a number of signals at epoch s."""
+        if self._is_same_delivery(now):
+            self.delivered += number
+            return
+        if np.isfinite(self.delivered_at):
+            gap, keep = now - self.delivered_at, _KEEP_GAP if self.delivery_gap else 0.0
+            self.delivery_gap = keep * self.delivery_gap + (1.0 - keep) * gap
+            self.delivery_size = keep * self.delivery_size + (1.0 - keep) * self.delivered
+        self.delivered_before, self.delivered_at, self.delivered = self.delivered_at, now, float(number)
 
     @property
     def silent_from(self) -> float:
@@ -103,20 +157,54 @@ class LearnedSource:
         return self.fetched_at + _SILENT_GAPS * self.longest_gap
 
     def unnamed(self, number: float, covered: float) -> float:
-        """Returns the share, 0 to 1, of `covered` s in which it named nothing, given the number of its signals.
+        """Returns the share, 0 to 1, of `covered` s in which a list named nothing, given the number of its signals.
 
         Of a list that is read a signal says that there was a change since the reading before, or more: no change of
         that time was missed.
         """
-        if self.polled_as == PUSHED or covered <= 0.0:
-            return 1.0
-        return max(1.0 - number * self.mean_gap / covered, 0.0)
+        return max(1.0 - number * self.mean_gap / covered, 0.0) if covered > 0.0 else 1.0
 
-    def learn(self, true: float, unsaid: float, signals: float, exposure: float, evidence: float) -> None:
-        """Learns from one poll: expected announced and unannounced changes, signals, s covered, log Bayes factor."""
+    def recall_nodes(self) -> Array:
+        """Returns three recalls, ascending, float64[3]: the mean of what is known, and its quadrature points."""
+        wide = math.sqrt(3.0 * self.recall * (1.0 - self.recall) / (self.announced + self.unannounced + 1.0))
+        return np.clip(self.recall + wide * np.array([-1.0, 0.0, 1.0]), _LEAST_RECALL, 1.0 - _LEAST_RECALL)
+
+    def _learn_recall(self, log_chances: Array) -> None:
+        """Moves the distribution of the recall to the mean and variance after a poll that had these log chances.
+
+        log_chances: of it, at `recall_nodes`, float64[3]. One poll is worth one more change at most.
+        """
+        nodes, size = self.recall_nodes(), self.announced + self.unannounced
+        after = _QUADRATURE * np.exp(log_chances - log_chances.max())
+        after /= after.sum()
+        before_mean, after_mean = float(_QUADRATURE @ nodes), float(after @ nodes)
+        before_spread, after_spread = (
+            max(float(weight @ (nodes - mean) ** 2), _LEAST_RECALL**2)
+            for weight, mean in ((_QUADRATURE, before_mean), (after, after_mean))
+        )
+        variance = self.recall * (1.0 - self.recall) / (size + 1.0) * after_spread / before_spread
+        mean = min(max(self.recall + after_mean - before_mean, _LEAST_RECALL), 1.0 - _LEAST_RECALL)
+        size = min(max(mean * (1.0 - mean) / variance - 1.0, size), size + 1.0)
+        self.announced, self.unannounced = mean * size, (1.0 - mean) * size
+
+    def learn(
+        self, true: float, unsaid: float, signals: float, exposure: float, evidence: float, log_chances: Array
+    ) -> None:
+        """Learns from one poll: expected announced and unannounced changes, signals, s covered, log Bayes factor.
+
+        log_chances: of it and the signals before, at `recall_nodes`, float64[3]. The recall of a pushed source is
+        learned from these: polls that come only on signals share out changes for ever as the first guess does. A
+        list names a page once, however often it changed.
+        """
         keep = _KEEP if self.log_odds >= START_LOG_ODDS else _KEEP_DISTRUSTED
-        self.announced = 1.0 + keep * (self.announced - 1.0) + true
-        self.unannounced = 1.0 + keep * (self.unannounced - 1.0) + unsaid
+        self.announced = 1.0 + keep * (self.announced - 1.0)
+        self.unannounced = 1.0 + keep * (self.unannounced - 1.0)
+        if self.polled_as == PUSHED:
+            self._learn_recall(log_chances)
+        else:
+            self.announced += true
+            self.unannounced += unsaid * self.unnamed(signals, exposure)
+        self.true = keep * self.true + true
         self.false = 1.0 + keep * (self.false - 1.0) + max(signals - true, 0.0)
         self.exposure = keep * self.exposure + exposure
         self.polls = keep * self.polls + 1.0
@@ -128,6 +216,8 @@ class LearnedSource:
     def received(self, number: int, dates: NDArray[np.float64], now: float) -> None:
         """Counts signals at epoch s, and the delays of those with dates, float64[m] epoch s, none after `now`."""
         self.signals += number
+        if self.polled_as == PUSHED and number:
+            self._note_delivery(number, now)
         keep = _KEEP ** len(dates)
         self.delay_sum = keep * self.delay_sum + float((now - dates).sum())
         could = now if self.polled_as == PUSHED else max(self.fetched_at, 0.0)
@@ -147,8 +237,7 @@ class LearnedSource:
 
     def quality(self) -> SourceQuality:
         """Returns what was learned of it."""
-        signals = self.announced + self.false - 2.0
-        precision = (self.announced - 1.0 + 0.5) / (signals + 1.0)
+        precision = (self.true + 0.5) / (self.true + self.false - 1.0 + 1.0)
         delay = self.delay_sum / self.delays if self.delays else np.nan
         return SourceQuality(
             recall=self.recall,
@@ -178,9 +267,29 @@ def say_at(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(1.0 / (1.0 + np.exp(-log_odds)))
 
 
-_NOT_STORED = ("slots", "polled_as", "host", "mean_evidence", "mean_gap", "prior_polls", "newest")
+_DELIVERIES = ("delivered_at", "delivered_before", "delivery_gap", "delivery_size", "delivered")
+_NOT_STORED = ("slots", "polled_as", "host", "mean_evidence", "mean_gap", "prior_polls", "newest", *_DELIVERIES)
 LEARNED = tuple(field.name for field in fields(LearnedSource) if field.name not in _NOT_STORED)
 """Names of the numbers of a source that were learned and are stored."""
+
+
+def stored_quality(quality: NDArray[np.float64], sources: int) -> NDArray[np.float64]:
+    """Returns the stored numbers of sources as float64[sources, len(LEARNED)].
+
+    Version 0.1 stored no number of true signals: it was that of announced changes.
+
+    Raises InvalidValueError for another number of numbers, or some that `LearnedSource.learned` cannot have given.
+    """
+    if quality.size == (len(LEARNED) - 1) * sources:
+        table = quality.reshape(sources, -1)
+        true = table[:, LEARNED.index("announced")] - 1.0
+        quality = np.column_stack([table, np.maximum(true, 0.0)])
+    if quality.size != len(LEARNED) * sources:
+        allowed = f"signal_quality of {len(LEARNED) * sources} numbers"
+        raise InvalidValueError("shared_state", allowed, f"{quality.size} numbers")
+    table = quality.reshape(sources, len(LEARNED))
+    check_learned(table)
+    return table
 
 
 def check_learned(table: NDArray[np.float64]) -> None:
@@ -197,7 +306,7 @@ def check_learned(table: NDArray[np.float64]) -> None:
 
 # Pooled quality: the quality that a new source starts with, from all others.
 
-_START = {"announced": 1.0, "unannounced": 1.0, "false": 1.0, "exposure": 0.0}
+_START = {"announced": 1.0, "unannounced": 1.0, "false": 1.0, "exposure": 0.0, "true": 0.0}
 """Sums of a source of which nothing is known."""
 
 
@@ -209,6 +318,7 @@ class _Sums:
     unannounced: float = 0.0
     false: float = 0.0
     exposure: float = 0.0
+    true: float = 0.0
     polls: float = 0.0
 
     def include(self, of: LearnedSource) -> None:
@@ -260,8 +370,6 @@ _LEAST = 1e-300
 _ROWS = np.r_[0.0, np.exp(np.linspace(-30.0, 0.0, 3000))]
 """Probabilities F at which the price of a due page is tabulated."""
 _PRICES = 1.0 - _ROWS + _ROWS * np.log(np.maximum(_ROWS, _LEAST))
-
-Array = NDArray[np.float64]
 
 
 def signal_weight(rate: Array, recall: Array | float, false_rate: Array | float) -> Array:

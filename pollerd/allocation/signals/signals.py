@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.evidence import ELSEWHERE, PUSHED, SourceQuality
 from pollerd.allocation.signals.pairs import Clock, Pairs, SignalReading, SignalTimes, Window, normalised, read, windows
-from pollerd.allocation.signals.quality import LEARNED, LearnedSource, PooledQuality, check_learned, say_at
+from pollerd.allocation.signals.quality import LearnedSource, PooledQuality, say_at, stored_quality
 from pollerd.allocation.slots import Since, distinct_slots
 from pollerd.errors import InvalidValueError
 
@@ -126,20 +127,23 @@ class Signals:
             return np.empty(0, np.int64)
         rows = pairs.rows_of(slots, source)
         dated = (at <= now) & (rows >= 0)
-        of.received(int((rows >= 0).sum()), at[dated], now)
         polled = np.where(rows >= 0, pairs.polled_at[pairs.first(slots)].astype(np.float64) + pairs.origin, -np.inf)
         good = (rows >= 0) & ~(dated & (at <= polled))
         is_burst = self._is_burst(of, int(good.sum()), rates[good], now)
+        told_at = of.told_at(now)
+        of.received(int((rows >= 0).sum()), at[dated], now)
         self._announce(of, rows[dated], at[dated], good[dated] & (not is_burst), now)
         if is_burst:
             return np.empty(0, np.int64)
         fresh = np.ones(len(slots))
-        if _was_read(of, now):
+        if -np.inf < told_at < now:
             # undated, since the last reading: it may tell of a change that a poll in between has seen
-            fresh = np.where(dated, 1.0, np.clip((now - polled) / (now - of.fetched_at), 0.0, 1.0))
+            fresh = np.where(dated, 1.0, np.clip((now - polled) / (now - told_at), 0.0, 1.0))
         np.add.at(pairs.number, rows[good], fresh[good].astype(np.float32))
         pairs.begin(now)
-        news_at = np.where(dated, at, self._middle(of, now))[good]
+        # half way since it told of changes, if it does not tell of each at once
+        undated_at = (now + told_at) / 2 if -np.inf < told_at < now else now
+        news_at = np.where(dated, at, undated_at)[good]
         pairs.date(rows[good], news_at, fresh[good], None if decay is None else decay[good])
         return slots[good]
 
@@ -165,15 +169,10 @@ class Signals:
             say[some] = np.maximum(say[some], [self.sources[i].say for i in self.pairs.source[there].tolist()])
         return dates, say
 
-    def _middle(self, of: LearnedSource, now: float) -> float:
-        """Returns when a change happened that an undated signal tells of: half way since a polled source was read."""
-        return (now + of.fetched_at) / 2 if _was_read(of, now) else now
-
     def _is_burst(self, of: LearnedSource, number: int, rates: Array, now: float) -> bool:
         if number < _BURST_PAGES or number <= _BURST_SHARE * len(of.slots) or of.log_odds >= _BURST_ODDS:
             return False
-        window = now - of.fetched_at if np.isfinite(of.fetched_at) else 0.0
-        return number > _BURST_EXCESS * float(-np.expm1(-rates * window).sum())
+        return number > _BURST_EXCESS * float(-np.expm1(-rates * of.quiet_before(now)).sum())
 
     def read(
         self, slots: NDArray[np.int64], gap: Array, rates: Array, now: float, clock: Clock | None = None
@@ -209,11 +208,39 @@ class Signals:
         after /= np.maximum(after.sum(1, keepdims=True), 1e-300)
         learned: set[int] = set()
         for window, row in zip(of, self.pairs.levels(slots), strict=True):
-            self._learn_source(window, row, after / caught, rates, changed, factor)
+            chances = self._by_recall(row, window, read_before, rates, rows, changed)
+            self._learn_source(window, row, after / caught, rates, changed, factor, chances)
             there = row[row >= 0]
             self.pairs.use_up(there)
             learned |= set(self.pairs.source[there].tolist())
         return learned
+
+    def _by_recall(
+        self,
+        row: NDArray[np.int64],
+        window: Window,
+        read_before: tuple[SignalReading, list[Window]],
+        rates: Array,
+        rows: Array,
+        changed: NDArray[np.bool_],
+    ) -> Array:
+        """Returns the log chances of what polls found and of the signals, float64[k, 3], at a source's `recall_nodes`.
+
+        Apart from what is the same at all of them. row int64[k], window: of the sources of one level.
+        """
+        reading, of = read_before
+        nodes = np.full((len(row), 3), 0.5)
+        for i in np.flatnonzero(row >= 0).tolist():
+            nodes[i] = self.sources[int(self.pairs.source[row[i]])].recall_nodes()
+        gap, out = reading.quiet[:, 0] / rates[:, 0], np.empty_like(nodes)
+        most = reading.evidence.max(1, keepdims=True)
+        for k, recall in enumerate(nodes.T[:, :, None]):
+            windows_then = [replace(each, recall=recall) if each is window else each for each in of]
+            then = read(windows_then, reading.say, reading.quiet, rates, gap)
+            likely = rows * np.exp(then.evidence - most)
+            unchanged = (likely * np.exp(-then.level)).sum(1)
+            out[:, k] = np.log(np.maximum(np.where(changed, likely.sum(1) - unchanged, unchanged), _SURE))
+        return out
 
     def _learn_source(
         self,
@@ -223,6 +250,7 @@ class Signals:
         rates: Array,
         changed: NDArray[np.bool_],
         factor: Array,
+        chances: Array,
     ) -> None:
         """Shares out the changes found among announced and unannounced ones (EM), for the sources of one level."""
         announced = window.recall * rates
@@ -236,8 +264,8 @@ class Signals:
         for k, i in enumerate(there.tolist()):
             of = self.sources[int(self.pairs.source[row[i]])]
             usual[k] = of.mean_evidence
-            missed = float(unsaid[i]) * of.unnamed(float(number[i]), float(covered[i]))
-            of.learn(float(true[i]), missed, float(number[i]), float(covered[i]), float(factor[i]))
+            shares = float(true[i]), float(unsaid[i])
+            of.learn(*shares, float(number[i]), float(covered[i]), float(factor[i]), chances[i])
         self.pairs.learn(row[there], factor[there] - usual)
 
     def polled(self, slots: NDArray[np.int64], now: float) -> None:
@@ -318,12 +346,8 @@ class Signals:
         Raises InvalidValueError for arrays that `state` cannot have returned.
         """
         ids, quality = arrays["signal_sources"].tolist(), arrays["signal_quality"]
-        if quality.size != len(LEARNED) * len(ids):
-            allowed = f"signal_quality of {len(LEARNED) * len(ids)} numbers"
-            raise InvalidValueError("shared_state", allowed, f"{quality.size} numbers")
-        table = quality.reshape(-1, len(LEARNED))
-        check_learned(table)
-        self._restored = {_number("shared_state", one): row for one, row in zip(ids, table.tolist(), strict=True)}
+        table = stored_quality(quality, len(ids)).tolist()
+        self._restored = {_number("shared_state", source): row for source, row in zip(ids, table, strict=True)}
         self._pooled.clear()
         for source, of in self.sources.items():
             self._restore_one(source, of)
@@ -332,11 +356,6 @@ class Signals:
         numbers = self._restored.pop(source, None)
         if numbers is not None:
             of.learn_again(numbers)
-
-
-def _was_read(of: LearnedSource, now: float) -> bool:
-    """Returns whether the source is one that is read, and was before `now`."""
-    return of.polled_as != PUSHED and bool(np.isfinite(of.fetched_at)) and now > of.fetched_at
 
 
 def _log_chance(quiet: Array, changed: NDArray[np.bool_]) -> Array:

@@ -383,7 +383,7 @@ def _known_of(source: LearnedSource, cycle: float) -> Array:
             source.log_odds / _DOUBT_STEP,  # -ln(1 - say) of a page moves by no more
             -math.log(1.0 - source.recall) / _MISSED_STEP,
             math.log(source.false_rate) / _FALSE_STEP,
-            -source.late / (_LATE_STEP * cycle),
+            -(source.late + source.batch_gap) / (_LATE_STEP * cycle),
         ]
     )
 
