@@ -13,8 +13,8 @@ from axe_playwright_python.async_playwright import Axe
 from pollerd.model import OutcomeKind, Poll, SiteState
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.values import Batch, PollRecord, SiteContext
-from tests.web.conftest import NewReader, Reader, Web, add_changes, add_hostile
-from tests.web.test_browser import NARROW, RULES, SMALL_OR_CUT, WIDE
+from tests.web.conftest import SMALL_OR_CUT, NewReader, Reader, Web, add_changes, add_hostile
+from tests.web.test_browser import NARROW, RULES, WIDE
 
 _LINKS = "[...document.querySelectorAll('a[href], area[href]')].map((link) => link.href)"
 _IMAGES = "[...document.querySelectorAll('img')].map((image) => image.src)"
