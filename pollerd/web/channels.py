@@ -22,7 +22,7 @@ ChannelId = Annotated[int, Path(ge=1, le=MAX_ID)]
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ChannelField:
     """A setting of a channel in its form."""
 
     name: str
@@ -36,57 +36,57 @@ class Field:
 
 
 _USER = (
-    Field("username", N_("User name")),
-    Field("password", N_("Password"), "password", secret=True),
+    ChannelField("username", N_("User name")),
+    ChannelField("password", N_("Password"), "password", secret=True),
 )
-KINDS: Mapping[str, tuple[str, tuple[Field, ...]]] = {
+KINDS: Mapping[str, tuple[str, tuple[ChannelField, ...]]] = {
     "email": (
         N_("E-mail"),
         (
-            Field("recipients", N_("To"), hint="me@example.org, you@example.org"),
-            Field("sender", N_("From"), hint="pollerd@example.org"),
-            Field("host", N_("Mail server"), hint="mail.example.org"),
-            Field("port", N_("Port"), "number", "587"),
-            Field("security", N_("Security"), "choice", choices=("starttls", "tls", "none")),
+            ChannelField("recipients", N_("To"), hint="me@example.org, you@example.org"),
+            ChannelField("sender", N_("From"), hint="pollerd@example.org"),
+            ChannelField("host", N_("Mail server"), hint="mail.example.org"),
+            ChannelField("port", N_("Port"), "number", "587"),
+            ChannelField("security", N_("Security"), "choice", choices=("starttls", "tls", "none")),
             *_USER,
         ),
     ),
     "webhook": (
         N_("Webhook"),
         (
-            Field("url", N_("Address"), "url", "https://"),
-            Field("headers", N_("Headers, one a line"), "lines", "Authorization: Bearer …", secret=True),
-            Field("secret", N_("Secret that signs (made, if empty)"), "password", secret=True),
+            ChannelField("url", N_("Address"), "url", "https://"),
+            ChannelField("headers", N_("Headers, one a line"), "lines", "Authorization: Bearer …", secret=True),
+            ChannelField("secret", N_("Secret that signs (made, if empty)"), "password", secret=True),
         ),
     ),
     "apprise": (
         N_("Chat or service (Apprise)"),
         (
-            Field("url", N_("Apprise address"), hint="ntfy://…", secret=True),
-            Field("format", N_("Messages as"), "choice", choices=("text", "markdown", "html")),
+            ChannelField("url", N_("Apprise address"), hint="ntfy://…", secret=True),
+            ChannelField("format", N_("Messages as"), "choice", choices=("text", "markdown", "html")),
         ),
     ),
     "nats": (
         N_("NATS stream"),
         (
-            Field("host", N_("Host"), hint="nats.example.org"),
-            Field("port", N_("Port"), "number", "4222"),
-            Field("tls", N_("the connection must be encrypted"), "tick"),
-            Field("subject", N_("Subject"), hint="pollerd.changes"),
-            Field("stream", N_("Stream")),
+            ChannelField("host", N_("Host"), hint="nats.example.org"),
+            ChannelField("port", N_("Port"), "number", "4222"),
+            ChannelField("tls", N_("the connection must be encrypted"), "tick"),
+            ChannelField("subject", N_("Subject"), hint="pollerd.changes"),
+            ChannelField("stream", N_("Stream")),
             *_USER,
-            Field("token", N_("Token"), "password", secret=True),
-            Field("seed", N_("NKey seed"), "password", secret=True),
-            Field("credentials", N_("Credentials file"), "lines", secret=True),
+            ChannelField("token", N_("Token"), "password", secret=True),
+            ChannelField("seed", N_("NKey seed"), "password", secret=True),
+            ChannelField("credentials", N_("Credentials file"), "lines", secret=True),
         ),
     ),
 }
 """Kind -> its name for people, and the fields of its form."""
 _DELIVERY = (
-    Field("per_minute", "Messages a minute at most", "number"),
-    Field("group_from", "Events in a minute from which they are one message", "number"),
-    Field("zone", "Times in the zone", hint="UTC"),
-    Field("template", "Template of messages (Jinja2; empty: the built-in one)", "lines"),
+    ChannelField("per_minute", "Messages a minute at most", "number"),
+    ChannelField("group_from", "Events in a minute from which they are one message", "number"),
+    ChannelField("zone", "Times in the zone", hint="UTC"),
+    ChannelField("template", "Template of messages (Jinja2; empty: the built-in one)", "lines"),
 )
 _USUAL: Mapping[str, Any] = {"per_minute": 30, "group_from": 10, "zone": "", "template": ""}
 

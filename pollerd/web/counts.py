@@ -26,6 +26,7 @@ from pollerd.web.counts_form import (
     ValueRow,
     check_rows,
     form_of,
+    ignoring_line,
     in_words,
     settings_of_form,
 )
@@ -48,6 +49,9 @@ async def change_counts(page: Shown, site_id: SiteId, form: Posted, caller: Call
     """Saves what counts; other buttons show what it would keep, read the page, or add a row, and save nothing."""
     site = await page.ports.store.sites.get(site_id)
     counts = counts_of(form, site)
+    if form.has("kind"):
+        counts = form_of(site.spec.selections, counts.selection)
+        ignoring_line(counts, form.text("before"), form.text("after"))
     if form.has("take"):
         _take(counts, form)
     if form.has("add") or form.has("from"):
@@ -55,11 +59,13 @@ async def change_counts(page: Shown, site_id: SiteId, form: Posted, caller: Call
     if form.has("pick"):
         return await _offered(page, site, counts, max(form.numbers("pick"), default=0))
     reading = None
-    if form.has("read") or (form.has("preview") and not page.ports.control.preview.pages_of(site)):
+    if form.has("read") or (
+        (form.has("preview") or form.has("kind")) and not page.ports.control.preview.pages_of(site)
+    ):
         take_look(page, caller, "read")
         reading = await page.ports.control.preview.read_site(site_id)
     selections = _checked(counts, form, site)
-    if selections is None or form.has("preview") or form.has("read") or form.has("take"):
+    if selections is None or any(map(form.has, ("preview", "read", "take", "kind"))):
         return await _shown(page, site, counts, selections=selections, reading=reading)
     async with page.ports.turn:
         patch = SitePatch.model_validate({"selections": orjson.loads(selections) if selections else None})

@@ -9,6 +9,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import Any, Literal
 
 import orjson
@@ -668,3 +669,60 @@ def in_words(error: InvalidValueError) -> str:
     character = re.search(r"character \d+", error.field)
     text = f"{character[0]}: {text}" if character and character[0] not in text else text
     return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "?")) else ".")
+
+
+# Ignoring a kind of change: a pattern of the line that differs.
+
+_TOKEN = re.compile(r"[0-9](?:[0-9.,]*[0-9])?|[^\W0-9]+|\s+|.", re.DOTALL)
+_NUMBER = "[0-9][0-9.,]*"
+_TOKENS_MOST = 100
+_LINE_MOST = 400
+"""Characters of a line that are looked at; the rest can be anything."""
+_FIXED_LEAST = 3
+"""Letters that a kind of line has in common, at least: with fewer the pattern would fit lines of other kinds."""
+_SPECIAL = re.compile(r"([\\.^$|?*+()\[\]{}])")
+
+
+def kind_of_line(before: str, after: str) -> str:
+    """Returns the field of an ignored kind of line: a regular expression between slashes.
+
+    before, after: the line on both sides of a change, one of them empty where it was added or removed. Numbers stand
+    for all numbers, other parts that differ for anything. Where the lines have too little in common, it fits these two.
+    """
+    lines = [" ".join(line.split()) for line in (before, after) if line.strip()]
+    begun = [_TOKEN.findall(line[:_LINE_MOST])[:_TOKENS_MOST] for line in lines]
+    ends = ["$" if "".join(tokens) == line else "" for tokens, line in zip(begun, lines, strict=True)]
+    if not begun:
+        return ""
+    end = min(ends)  # empty if a line goes on
+    if len(begun) == 1:
+        return f"/^{_generalised(begun[0])}{end}/"
+    made, fixed = list[str](), 0
+    for operation, start, stop, other_start, other_stop in SequenceMatcher(
+        a=begun[0], b=begun[1], autojunk=False
+    ).get_opcodes():
+        differing = begun[0][start:stop] + begun[1][other_start:other_stop]
+        if operation == "equal":
+            made.append(_generalised(begun[0][start:stop]))
+            fixed += sum(letter.isalpha() for token in begun[0][start:stop] for letter in token)
+        else:
+            made.append(_NUMBER if operation == "replace" and all(map(_is_number, differing)) else ".*")
+    only_numbers = ".*" not in made and any(part != _NUMBER for part in made)
+    if fixed < _FIXED_LEAST and not only_numbers:
+        made = [f"(?:{'|'.join(dict.fromkeys(map(_generalised, begun)))})"]
+    return f"/^{''.join(made)}{end}/"
+
+
+def _is_number(token: str) -> bool:
+    return token[0].isascii() and token[0].isdigit()
+
+
+def _generalised(tokens: Iterable[str]) -> str:
+    return "".join(_NUMBER if _is_number(token) else _SPECIAL.sub(r"\\\1", token) for token in tokens)
+
+
+def ignoring_line(form: CountsForm, before: str, after: str) -> None:
+    """Adds a row that ignores the kind of a line, unless there is one."""
+    row = PartRow(kind_of_line(before, after), LINES)
+    if row.text and not any(row.same(other) for other in form.ignore):
+        form.ignore.append(row)

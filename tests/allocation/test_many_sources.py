@@ -72,7 +72,7 @@ def test_sources_that_hardly_learned_anything_themselves_teach_no_more_than_the_
 def test_a_host_without_sources_learns_of_all() -> None:
     signals = taught()
     add(signals, 1, host=-1)
-    assert signals.sources[1].recall == pytest.approx(signals.sources[0].recall, rel=0.2)
+    assert signals.sources[0].recall < signals.sources[1].recall < 0.4, "from .5, as far as four polls teach"
     add(signals, 2, host=HOST + 1)
     for _ in range(20):
         poll(signals, 2, named=False, changed=True)

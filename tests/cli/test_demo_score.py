@@ -7,16 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from pollerd.app.demo_web import (
-    SLACK_SECONDS,
-    DemoSite,
-    SiteKind,
-    Watched,
-    detection_delays,
-    score,
-    uniform_finds,
-    uniform_mean_delay,
-)
+from pollerd.app.demo_web import DemoSite, SiteKind
+from pollerd.cli.demo.score import SLACK_SECONDS, Watched, detection_delays, score, uniform_finds, uniform_mean_delay
 
 
 def site(name: str, rate: float = 0.1) -> DemoSite:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from pollerd.app.demo_web import DemoSite, Score, SiteKind, draw_sites
+from pollerd.app.demo_web import DemoSite, SiteKind, draw_sites
+from pollerd.cli.demo.score import Score
 from pollerd.cli.demo.view import Sample, SampleRow, live_view, pick, plain_line, print_final, track
 from pollerd.daemon.views import Status
 

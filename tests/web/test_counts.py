@@ -216,3 +216,21 @@ async def test_a_line_that_is_not_there_and_a_page_that_is_not_kept(running: Run
     assert (status, "Keep or ignore" in page) == (200, False)
     status, page = await running.post("/sites/1/counts", {"selection": "default", "pick": "x"})
     assert status == 422
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+async def test_a_kind_of_change_is_ignored_from_its_difference(running: Running, scripts: bool) -> None:
+    async with (
+        async_playwright() as playwright,
+        await playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"]) as browser,
+    ):
+        context = await browser.new_context(java_script_enabled=scripts)
+        page = await context.new_page()
+        await page.goto(f"{running.root}/changes/2")
+        await page.get_by_text("Ignore this kind of change").click()
+        await page.locator("li", has_text="Ad <script>").get_by_role("button", name="Ignore").click()
+        await page.locator("#preview").get_by_text("Of the last 4 changes, 2 would have been sent").wait_for()
+        await page.get_by_role("button", name="Save").click()
+        await page.wait_for_url(f"{running.root}/sites/1#counts")
+    (step,) = (await running.site())["selections"]["default"]["steps"]
+    assert "Ad <script>" in step["lines"]["drop"][0]["re"]

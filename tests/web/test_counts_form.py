@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from pollerd.api.inputs import check_selections
+from pollerd.detection.selection.expressions.pattern import compile_pattern
 from pollerd.web.counts_form import (
     AS_JSON,
     LINE_TESTS,
@@ -20,6 +21,9 @@ from pollerd.web.counts_form import (
     condition_rows,
     conditions_of,
     form_of,
+    ignoring_line,
+    kind_of_line,
+    pattern_of,
     settings_of_form,
 )
 
@@ -181,3 +185,38 @@ def test_errors_of_parts_and_values_stand_in_their_rows() -> None:
     assert [bool(row.error) for row in form.keep] == [True, True, True, False]
     assert [bool(row.error) for row in form.ignore] == [True, True, False]
     assert [bool(row.error) for row in form.values] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "like", "unlike"),
+    [
+        ("Ad 542", "Ad 551", "Ad 7", "Add 7"),
+        (
+            "Updated 3 min ago by Anna",
+            "Updated 5 min ago by Bob",
+            "Updated 12 min ago by Carla D.",
+            "Outdated 3 min ago",
+        ),
+        ("€ 1,199.00", "€ 999.00", "€ 5", "$ 5"),
+        ("", "New: 3 items (2)", "New: 14 items (1)", "New: some items"),
+        ("a.b*c/d 7 [x]", "a.b*c/d 8 [x]", "a.b*c/d 11 [x]", "aXb*c/d 8 [x]"),
+        ("Operational", "Major outage", "Operational", "Minor outage"),
+        ("12", "13", "99", "a 99"),
+        ("x" * 900 + " 1", "x" * 900 + " 2", "x" * 900 + " 3", "y" * 900),
+        ("one two " * 200 + "1", "one two " * 200 + "2", "one two " * 200 + "3", "two"),
+    ],
+)
+def test_the_kind_of_a_line(before: str, after: str, like: str, unlike: str) -> None:
+    pattern = compile_pattern("ignore", pattern_of(kind_of_line(before, after)))
+    for line in (before, after, like):
+        assert not line or pattern.search(line)
+    assert not pattern.search(unlike)
+
+
+def test_a_kind_is_ignored_once() -> None:
+    form = form_of("")
+    for _number in range(2):
+        ignoring_line(form, "Ad 1", "Ad 2")
+    ignoring_line(form, " ", "")
+    assert [(row.text, row.how) for row in form.ignore] == [("/^Ad [0-9][0-9.,]*$/", "lines")]
+    assert settings_of_form(form, "") == {"default": {"steps": [{"lines": {"drop": [{"re": "^Ad [0-9][0-9.,]*$"}]}}]}}

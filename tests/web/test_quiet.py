@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.app.demo_web import detection_delays, uniform_mean_delay
+from pollerd.cli.demo.score import detection_delays, uniform_mean_delay
 from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteState
 from pollerd.storage.history import WorkSum, YieldMinute
 from pollerd.storage.values import Batch, ChangeDraft, PollRecord, SiteContext

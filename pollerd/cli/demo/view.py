@@ -23,7 +23,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from pollerd.app.demo_web import DemoSite, DemoWeb, Score, Watched, happened_since, score
+from pollerd.app.demo_web import DemoSite, DemoWeb
+from pollerd.cli.demo.score import Score, Watched, happened_since, score
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.views import Status
 from pollerd.texts import _, n_
