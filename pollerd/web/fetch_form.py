@@ -358,8 +358,8 @@ def form_fields(settings: Mapping[str, Setting], own: SiteSpec, effective: SiteS
 
 
 _CHOICES = {
-    Kind.TRUST: (("hint", N_("as a hint, up to an hour")), ("strict", N_("strictly, up to a day")), ("off", "no")),
-    Kind.SWITCH: (("true", "yes"), ("false", "no")),
+    Kind.TRUST: (("hint", N_("as a hint, up to an hour")), ("strict", N_("strictly, up to a day")), ("off", N_("no"))),
+    Kind.SWITCH: (("true", N_("yes")), ("false", N_("no"))),
 }
 
 

@@ -270,6 +270,14 @@ async def test_everything_without_javascript(busy: Web, new_reader: NewReader) -
     assert await page.locator("[data-row]").count() == 4
 
 
+async def test_forms_begin_in_the_readers_zone(busy: Web, new_reader: NewReader) -> None:
+    reader = await new_reader(busy.root, timezone_id="Asia/Tokyo")
+    await visit(reader, busy, "/rules/new?ready=digest")
+    assert await reader.page.input_value("input[name=zone]") == "Asia/Tokyo"
+    assert await reader.page.input_value("input[name=quiet_zone]") == "Asia/Tokyo"
+    assert reader.complaints == []
+
+
 async def test_times_are_the_readers(busy: Web, new_reader: NewReader) -> None:
     for zone in ("Asia/Kathmandu", "America/New_York", "UTC"):
         reader = await new_reader(busy.root, timezone_id=zone)
