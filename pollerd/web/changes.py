@@ -9,7 +9,6 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request, Response
-from starlette.exceptions import HTTPException
 
 from pollerd.api.diff import Comparer, Difference, Form, describe, since_change, stored_pair
 from pollerd.api.http import MAX_ID, ChangeId, Cursor, SiteId, Words
@@ -174,10 +173,8 @@ async def show_text(page: Shown, site_id: SiteId) -> Response:
     if content_id is None:
         contexts = await store.sites.contexts([site_id])
         content_id = contexts[site_id].content_id if site_id in contexts else None
-    if content_id is None:
-        raise HTTPException(HTTPStatus.NOT_FOUND, _("Nothing of this page is stored."))
-    content = await store.contents.get(content_id)
-    text = None if content.media is Media.BINARY else content.body.decode("utf-8", "replace")
+    content = None if content_id is None else await store.contents.get(content_id)
+    text = None if content is None or content.media is Media.BINARY else content.body.decode("utf-8", "replace")
     mask = (await page.ports.control.sites.explain(site_id)).mask
     return await asyncio.to_thread(page.show, "text.html", site=site, text=text, content=content, mask=mask)
 

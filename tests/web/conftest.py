@@ -123,16 +123,27 @@ async def web(new_api: NewApi) -> Web:
 @pytest.fixture
 async def busy(web: Web) -> Web:
     """With some sites and changes."""
+    await add_changes(web)
+    return web
+
+
+async def add_changes(web: Web) -> None:
+    """Adds some sites with changes."""
     for n in range(3):
         url = f"https://example.org/{n}"
         site_id = await web.api.add(url, title=f"Page {n}", tags=["shop"])
         await web.poll(site_id, url, ["one\ntwo\nthree\n", "one\n2\nthree\n", "one\n2\nthree\nfour\n"])
-    return web
 
 
 @pytest.fixture
 async def hostile(web: Web) -> Web:
     """With titles, tags, summaries and contents that try to be more than text."""
+    await add_hostile(web)
+    return web
+
+
+async def add_hostile(web: Web) -> None:
+    """Adds sites whose titles, tags, summaries and contents try to be more than text."""
     for n, text in enumerate(HOSTILE):
         url = f"https://example.org/{n}?q=%3Cscript%3E"
         tag = "".join(letter for letter in text if letter.isprintable() and letter != ";")[:60]
@@ -140,7 +151,6 @@ async def hostile(web: Web) -> Web:
         site_id = await web.api.add(url, title=title, tags=[tag])
         contents = [f"{text}\n", f"{text}\n{text} more\n"]
         await web.poll(site_id, url, contents, summary=text[:900])
-    return web
 
 
 @dataclass

@@ -36,7 +36,7 @@ _TELL = """async ([polls, times]) => {
 """Hands events to the page's own list of polls, as the stream does."""
 ONE_TAB_LEADS = "delete globalThis.SharedWorker"
 _TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa"]
-_RULES: dict[str, Any] = {"runOnly": {"type": "tag", "values": _TAGS}, "rules": {"target-size": {"enabled": True}}}
+RULES: dict[str, Any] = {"runOnly": {"type": "tag", "values": _TAGS}, "rules": {"target-size": {"enabled": True}}}
 
 
 async def visit(reader: Reader, web: Web, path: str) -> None:
@@ -69,7 +69,7 @@ async def test_every_page_is_accessible_and_complains_of_nothing(
         await asyncio.sleep(0.2)  # scripts write times
         assert await sideways(reader) <= 0, path
         assert await reader.page.evaluate(SMALL_OR_CUT) == [], path
-        found = await Axe().run(reader.page, options=_RULES)
+        found = await Axe().run(reader.page, options=RULES)
         broken = [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found.response["violations"]]
         assert broken == [], path
     assert reader.complaints == []
@@ -268,6 +268,14 @@ async def test_everything_without_javascript(busy: Web, new_reader: NewReader) -
     await page.get_by_role("link", name="Back to the list").click()
     await page.wait_for_url("**/sites")
     assert await page.locator("[data-row]").count() == 4
+
+
+async def test_forms_begin_in_the_readers_zone(busy: Web, new_reader: NewReader) -> None:
+    reader = await new_reader(busy.root, timezone_id="Asia/Tokyo")
+    await visit(reader, busy, "/rules/new?ready=digest")
+    assert await reader.page.input_value("input[name=zone]") == "Asia/Tokyo"
+    assert await reader.page.input_value("input[name=quiet_zone]") == "Asia/Tokyo"
+    assert reader.complaints == []
 
 
 async def test_times_are_the_readers(busy: Web, new_reader: NewReader) -> None:
