@@ -223,7 +223,9 @@ def delays_in_words(median: float | None, p90: float | None) -> str:
     if median is None:
         return _("more than half of all changes are never seen")
     half = _("half of all changes are seen within {median}", median=about(median))
-    return _("{half}, more than a tenth never", half=half) if p90 is None else f"{half}, 90 % within {about(p90)}"
+    if p90 is None:
+        return _("{half}, more than a tenth never", half=half)
+    return _("{half}, 90 % within {most}", half=half, most=about(p90))
 
 
 def _needed(plan: BudgetPlan) -> str:

@@ -226,7 +226,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
     fields is that of lists and answers.
     """
 
-    url: Annotated[str, Setting(Kind.TEXT, inherits=False, form="Address")]
+    url: Annotated[str, Setting(Kind.TEXT, inherits=False, form=N_("Address"))]
     weight: Annotated[
         float | None,
         Setting(
@@ -236,7 +236,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             usable=Range("", 0, words=N_("finite, {lowest:g} or more"), below=True),
             cli="Importance of its changes: default 1, higher is more important.",
             bulk="weight",
-            form="Weight (importance, default 1)",
+            form=N_("Weight (importance, default 1)"),
             example=2.0,
         ),
     ] = None
@@ -248,11 +248,11 @@ class SiteSpec(Struct, frozen=True, gc=False):
             range=Range("", 0.01, 10_000.0, PLAIN),
             usable=Range("", 0, words=N_("finite, above {lowest:g}"), above=True, below=True),
             cli="Share of the budget that one poll takes: default 1.",
-            form="Cost of a poll",
+            form=N_("Cost of a poll"),
             example=1.0,
         ),
     ] = None
-    tags: Annotated[tuple[str, ...], Setting(Kind.TAGS, inherits=False, form="Tags")] = ()
+    tags: Annotated[tuple[str, ...], Setting(Kind.TAGS, inherits=False, form=N_("Tags"))] = ()
     min_interval: Annotated[
         float | None,
         Setting(
@@ -261,7 +261,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             usable=Range("", 0, words=N_("seconds, {lowest:g} or more"), below=True),
             cli="Minimum time between two polls, for example 30s, 5m, 1.5h or 2d.",
             bulk="limits",
-            form="Minimum interval",
+            form=N_("Minimum interval"),
         ),
     ] = None
     max_interval: Annotated[
@@ -272,7 +272,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             usable=_ABOVE_ZERO,
             cli="Maximum time between two polls.",
             bulk="limits",
-            form="Maximum interval",
+            form=N_("Maximum interval"),
             example=86_400.0,
         ),
     ] = None
@@ -286,7 +286,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             "minimum; null: the default, or 0 where min_yield is 0",
             cli="Minimum time by which a poll should bring news sooner, for example 20s.",
             bulk="limits",
-            form="Minimum time by which a poll should bring news sooner",
+            form=N_("Minimum time by which a poll should bring news sooner"),
         ),
     ] = None
     min_yield: Annotated[
@@ -297,7 +297,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             usable=Range("", 0, 1, N_("a chance from {lowest:g} to below {highest:g}"), below=True),
             help="minimum chance of a change before the site is polled; 0: no minimum",
             cli="Minimum chance of a change before a poll, for example 1%.",
-            form="Minimum chance of a change before a poll",
+            form=N_("Minimum chance of a change before a poll"),
         ),
     ] = None
     respect_ttl: Annotated[
@@ -310,7 +310,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             "false), never; null: the default",
             cli="How long max-age, Expires or a feed's ttl delay polls.",
             bulk="limits",
-            form="Wait as long as the server says that nothing will change (max-age, Expires, ttl)",
+            form=N_("Wait as long as the server says that nothing will change (max-age, Expires, ttl)"),
         ),
     ] = None
     half_life: Annotated[
@@ -320,7 +320,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             range=_seconds(0.001),
             usable=_ABOVE_ZERO,
             cli="For goal interest: time after which a change is worth half.",
-            form="Half-life of a change's worth",
+            form=N_("Half-life of a change's worth"),
         ),
     ] = None
     deadline: Annotated[
@@ -331,7 +331,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             usable=_ABOVE_ZERO,
             help="seconds within which a change should be found, for the goal deadline",
             cli="For goal deadline: time within which a change should be found.",
-            form="Time within which a change should be found",
+            form=N_("Time within which a change should be found"),
         ),
     ] = None
     windows: Annotated[
@@ -341,7 +341,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             help="when the site may be polled; outside of it, it is not due, and not late; null: what its tags say, "
             "else always",
             cli="Polling hours, as JSON.",
-            form="Polling hours (windows, as JSON)",
+            form=N_("Polling hours (windows, as JSON)"),
         ),
     ] = None
     paused: Annotated[bool, Setting(Kind.SWITCH, inherits=False)] = False
@@ -355,7 +355,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             cli="What counts on the page: css=SELECTOR, xpath=EXPRESSION, jsonpath=PATH, JSON as in "
             "docs/selections.md, or @FILE (.json, .toml, .yaml).",
             option="select",
-            form="Content to watch (selections, as JSON)",
+            form=N_("Content to watch (selections, as JSON)"),
             example={"default": {"steps": [{"keep": {"css": "main"}}]}},
         ),
     ] = ""
@@ -369,7 +369,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             "unless cost says another; secrets of its steps are sealed; null: the page is fetched",
             cli="Render the page in a browser: browser, a plan as JSON (docs/rendering.md), or @FILE (.json, .toml, "
             ".yaml).",
-            form="Render in a browser (browser, or a plan as JSON)",
+            form=N_("Render in a browser (browser, or a plan as JSON)"),
         ),
     ] = ""
     """How a browser renders the page, as JSON (`rendering.plan`), secrets apart; empty: it is fetched."""
@@ -380,13 +380,13 @@ class SiteSpec(Struct, frozen=True, gc=False):
             help="keep a PNG of the rendered page with each new content, GET /contents/{id}/screenshot; a site that "
             "is not rendered cannot say it; null: the default, no",
             cli="Keep a PNG of the rendered page with each new content.",
-            form="Keep a screenshot of each new content",
+            form=N_("Keep a screenshot of each new content"),
             example=False,
         ),
     ] = None
     title: Annotated[
         str,
-        Setting(Kind.TEXT, inherits=False, help="name for people", cli="Name for people.", form="Title"),
+        Setting(Kind.TEXT, inherits=False, help="name for people", cli="Name for people.", form=N_("Title")),
     ] = ""
     access: Annotated[Access, Setting(Kind.ACCESS, inherits=False)] = NO_ACCESS
     spelling: str = ""

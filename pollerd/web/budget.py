@@ -42,7 +42,7 @@ async def found_spans(ports: ApiPorts, now: float) -> list[tuple[str, FoundSpan]
         known = await ports.store.history.yield_since(now - seconds)
         some = known.seconds > 0
         expected = (known.scheduled, known.uniform, known.best) if some else (None, None, None)
-        spans.append((name, FoundSpan(known.found, min(known.seconds / seconds, 1.0), *expected)))
+        spans.append((_(name), FoundSpan(known.found, min(known.seconds / seconds, 1.0), *expected)))
     return spans
 
 

@@ -69,7 +69,7 @@ def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
         )
     parts: list[Part] = [_("It changes about "), Strong(how_often(rate))]
     if low is None or high is None:
-        parts.append(". This allocator does not say how sure it is.")
+        parts.append(_(". This allocator does not say how sure it is."))
     elif high > _FAR_FROM_SURE * max(low, 0.0):
         parts.append(
             _(
@@ -109,7 +109,10 @@ def _from(source: str) -> str:
 def _now(explained: ExplanationView, page: SiteSchema, now: float, sites: int) -> Sentence:
     if page.last_poll_at is None:
         return (_("It was not polled yet."),)
-    parts: list[Part] = [_("The last poll was "), Strong(f"{about(max(now - page.last_poll_at, 0.0))} ago")]
+    parts: list[Part] = [
+        _("The last poll was "),
+        Strong(_("{span} ago", span=about(max(now - page.last_poll_at, 0.0)))),
+    ]
     if explained.change_probability is not None and page.polls >= POLLS_TO_LEARN:
         parts += [_("; the chance that it has changed since is "), Strong(percent(explained.change_probability))]
     parts.append(".")

@@ -347,7 +347,7 @@ def form_fields(settings: Mapping[str, Setting], own: SiteSpec, effective: SiteS
     return [
         {
             "name": one.name,
-            "label": one.form,
+            "label": _(one.form),
             "kind": one.kind,
             "value": text_of(one, getattr(own, one.name)),
             "inherited": (text_of(one, getattr(effective, one.name)) or _("as all")) if one.inherits else "",

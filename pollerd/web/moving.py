@@ -127,7 +127,7 @@ def _by_source(moved: Moved) -> tuple[dict[str, list[str]], dict[str, list[Repor
 
 def _label(name: str) -> str:
     setting = SITE_SETTINGS.get(name)
-    return (setting.form if setting is not None else "") or name
+    return (_(setting.form) if setting is not None else "") or name
 
 
 def _text(name: str, value: Any) -> str:

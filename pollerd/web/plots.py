@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pollerd.plots import Scale, framed, text, time_ticks
 from pollerd.storage.values import StripColumns
-from pollerd.texts import _, n_
+from pollerd.texts import N_, _, n_
 from pollerd.web.words import figure, how_often, percent
 
 
@@ -184,15 +184,15 @@ def _drawn(
         text(_BENEFIT_LEFT - 6, y(y.high) + 4, figure(y.high), anchor="end"),
         text(_BENEFIT_LEFT - 6, bottom, "0", anchor="end"),
         *(text(x(at), BENEFIT_HEIGHT - 10, figure(at), anchor="middle") for at in (x.low, budget, x.high)),
-        text(width - _BENEFIT_RIGHT + 20, BENEFIT_HEIGHT - 10, "polls/s"),
+        text(width - _BENEFIT_RIGHT + 20, BENEFIT_HEIGHT - 10, _("polls/s")),
         f'<path class="best" d="M{path}"/>',
-        text(width - _BENEFIT_RIGHT + 6, y(rows[-1].found) + 4, "best"),
+        text(width - _BENEFIT_RIGHT + 6, y(rows[-1].found) + 4, _("best")),
     ]
     if uniform is not None and uniform > 0:
         inside.append(f'<path class="uniform" d="M{x(budget) - 24} {y(uniform)}H{x(budget) + 24}"/>')
-        inside.append(text(x(budget) + 28, y(uniform) + 4, "evenly"))
+        inside.append(text(x(budget) + 28, y(uniform) + 4, _("evenly")))
     inside.append(f'<circle class="now" cx="{x(budget)}" cy="{y(scheduled)}" r="5"/>')
-    inside.append(text(x(budget) - 8, y(scheduled) - 8, "now", anchor="end"))
+    inside.append(text(x(budget) - 8, y(scheduled) - 8, _("now"), anchor="end"))
     inside.append(f'<path class="chosen" d="M{rows[chosen].x} {_TOP}V{bottom}"/>')
     first, last = rows[0], rows[-1]
     description = (
@@ -285,7 +285,7 @@ _COLUMN = 2
 _STRIP_LEFT, _STRIP_RIGHT = 56, 4
 _FOUND, _POLLS, _FAILED, _AXIS = 24, 44, 48, 84
 """Bottom of the lane of changes, bottom of the polls', top of the failures', base line of the axis' texts."""
-_LANES = {"found": _FOUND, "polls": _POLLS, "failed": 62}
+_LANES = {N_("found"): _FOUND, N_("polls"): _POLLS, N_("failed"): 62}
 """Name of each lane -> base line of its name."""
 _FOUND_HEIGHT, _POLLS_HEIGHT, _FAILED_HEIGHT = 20, 14, 16
 _LEAST = 4
@@ -320,7 +320,7 @@ def poll_strip(
     x = Scale(since, end, _STRIP_LEFT, width - _STRIP_RIGHT)
     places = [_STRIP_LEFT + _COLUMN * n for n in range(columns)]
     drawn = [
-        *(text(_STRIP_LEFT - 6, at, name, anchor="end") for name, at in _LANES.items()),
+        *(text(_STRIP_LEFT - 6, at, _(name), anchor="end") for name, at in _LANES.items()),
         f'<path class="axis" d="M{_STRIP_LEFT} {_POLLS + 1}H{width - _STRIP_RIGHT}"/>',
         *(
             text(min(x(tick.at), width - _HALF_TICK), _AXIS, tick.text, anchor="middle")

@@ -43,7 +43,7 @@ from pollerd.allocation.whittle.priors import ORDINARY_CLOCK, LearningSettings
 from pollerd.allocation.whittle.signal_bounds import IndexBounds
 from pollerd.allocation.whittle.signal_index import SIGNAL_ARRAYS, SignalIndex
 from pollerd.errors import InvalidValueError
-from pollerd.quantities import counted
+from pollerd.texts import _, n_
 
 # The belief about a site in words.
 
@@ -62,11 +62,11 @@ def words(belief: Belief, slot: int) -> dict[str, str]:
 
 def _prior_source(belief: Belief, slot: int) -> str:
     if not belief.learned:
-        return "the start: around one change per uniform cycle"
-    of_all = f"learned from {counted(belief.polls, 'poll')} of all sites"
-    names = ("its host's", "its neighbours' in the list")
+        return _("the start: around one change per uniform cycle")
+    of_all = n_("learned from {count} poll of all sites", "learned from {count} polls of all sites", belief.polls)
+    names = (_("its host's"), _("its neighbours' in the list"))
     more = [name for name, shares in zip(names, belief.group_priors.shares_in(slot), strict=True) if shares]
-    return ", and from ".join([of_all, *more])
+    return _(", and from ").join([of_all, *more])
 
 
 def _profile(belief: Belief) -> str:
