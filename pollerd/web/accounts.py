@@ -156,10 +156,10 @@ def refused_page(request: Request, refusal: ProblemResponse) -> Response:
     page = Page.of(request)
     here = ours(request.url.path + (f"?{request.url.query}" if request.url.query else ""))
     if refusal.status_code != HTTPStatus.UNAUTHORIZED:
-        said = orjson.loads(refusal.body)
-        read_only = said["type"].endswith(":read-only")
-        detail = _("You may look, not change.") if read_only else said["detail"]
-        values = {"heading": said["title"], "detail": detail, "read_only": read_only}
+        problem = orjson.loads(refusal.body)
+        read_only = problem["type"].endswith(":read-only")
+        detail = _("You may look, not change.") if read_only else problem["detail"]
+        values = {"heading": problem["title"], "detail": detail, "read_only": read_only}
         return page.show("refused.html", status=refusal.status_code, **values)
     from_elsewhere = request.headers.get("sec-fetch-site", "none") not in _FROM_OURS
     if request.method == "GET" and from_elsewhere and "again" not in request.query_params:

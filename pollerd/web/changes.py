@@ -62,32 +62,32 @@ class _Wanted:
 
 
 @router.get("/changes")
-async def list_changes(page: Shown, wanted: Annotated[_Wanted, Depends()], cursor: Cursor = None) -> Response:
+async def list_changes(page: Shown, asked: Annotated[_Wanted, Depends()], cursor: Cursor = None) -> Response:
     """Changes, newest first; those that were not seen, unless all are asked for."""
-    changes, reader, filters = page.ports.store.changes, page.reader, asdict(wanted)
+    changes, reader, filters = page.ports.store.changes, page.reader, asdict(asked)
     newest = await changes.last_id()
-    after = await changes.id_before_newest(_SEARCHED) if wanted.q else None
-    found = await changes.page(wanted.filter(reader, after), _ROWS, cursor)
+    after = await changes.id_before_newest(_SEARCHED) if asked.q else None
+    changes_page = await changes.page(asked.filter(reader, after), _ROWS, cursor)
     unseen = await changes.count_unseen(reader, _UNSEEN_COUNTED)
     rules = await page.ports.store.notifications.rules.all()
-    older = {**filters, "cursor": found.next_cursor}
+    older = {**filters, "cursor": changes_page.next_cursor}
     return page.show(
         "changes.html",
-        changes=found.items,
-        sent=await changes.sent_by([change.id for change in found.items]),
+        changes=changes_page.items,
+        sent=await changes.sent_by([change.id for change in changes_page.items]),
         unseen=unseen,
         unseen_text=f"{unseen:,}"
         if unseen < _UNSEEN_COUNTED
         else _("more than {unseen_counted:,}", unseen_counted=_UNSEEN_COUNTED),
         filters=filters,
-        narrowed=wanted.narrowed,
+        narrowed=asked.narrowed,
         newest=newest,
         searched=_SEARCHED if after else None,
         rules=[(rule.id, rule.spec.name) for rule in rules],
         here=f"/changes{query(**filters)}",
         mark=await changes.last_mark(reader, page.now),
         cursor=cursor,
-        older=f"/changes{query(**older)}" if found.next_cursor else None,
+        older=f"/changes{query(**older)}" if changes_page.next_cursor else None,
     )
 
 

@@ -46,8 +46,8 @@ def host_graph_plot(names: Sequence[str], pages: Sequence[int], links: Sequence[
     inside = [f'<path class="links" d="{path}"/>'] if path else []
     for n, name in enumerate(names):
         radius = round(_SMALLEST + (_LARGEST - _SMALLEST) * math.sqrt(pages[n] / most))
-        said = escape(f"{visible(name, 100)}: {n_('{count} page', '{count} pages', pages[n])}")
-        inside.append(f'<circle class="mean" cx="{x[n]}" cy="{y[n]}" r="{radius}"><title>{said}</title></circle>')
+        label = escape(f"{visible(name, 100)}: {n_('{count} page', '{count} pages', pages[n])}")
+        inside.append(f'<circle class="mean" cx="{x[n]}" cy="{y[n]}" r="{radius}"><title>{label}</title></circle>')
         if n < _NAMED:
             inside.append(text(x[n], y[n] - radius - 4, visible(name.rpartition(":")[0], 40), anchor="middle"))
     description = _(
@@ -111,9 +111,9 @@ async def _graph(page: Page) -> dict[str, Any] | None:
     kept: _Drawn = page.web.kept.setdefault(_("host graph"), _Drawn())
     if time.monotonic() - kept.at > _GRAPH_SECONDS:
         kept.at = time.monotonic()
-        found = await page.ports.store.collection.host_graph(_HOSTS)
-        kept.svg = await asyncio.to_thread(host_graph_plot, found.names, found.pages, found.links)
-        kept.rows = list(zip(found.names, found.pages, strict=True))
+        graph = await page.ports.store.collection.host_graph(_HOSTS)
+        kept.svg = await asyncio.to_thread(host_graph_plot, graph.names, graph.pages, graph.links)
+        kept.rows = list(zip(graph.names, graph.pages, strict=True))
     return {"svg": drawing(kept.svg), "rows": kept.rows} if kept.rows else None
 
 

@@ -158,7 +158,11 @@ def _in_numbers(trial: Trial | None) -> dict[str, Any] | None:
     if trial is None or not trial.verdicts:
         return None
     known = [verdict for verdict in trial.verdicts if verdict.sent is not None]
-    return {"all": len(trial.verdicts), "known": len(known), "sent": sum(bool(one.sent) for one in known)}
+    return {
+        "all": len(trial.verdicts),
+        "known": len(known),
+        "sent": sum(bool(verdict.sent) for verdict in known),
+    }
 
 
 def counts_of(form: PostedForm, site: Site) -> CountsForm:

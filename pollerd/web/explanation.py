@@ -67,11 +67,11 @@ def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
             between,
             _(" (90 % sure); with rare bursts {how_often} on average.", how_often=how_often(rate)),
         )
-    said: list[Part] = [_("It changes about "), Strong(how_often(rate))]
+    parts: list[Part] = [_("It changes about "), Strong(how_often(rate))]
     if low is None or high is None:
-        said.append(_(". This allocator does not say how sure it is."))
+        parts.append(_(". This allocator does not say how sure it is."))
     elif high > _FAR_FROM_SURE * max(low, 0.0):
-        said.append(
+        parts.append(
             _(
                 ", but we are far from sure (between {how_often} and {how_often_2}). More polls will tell.",
                 how_often=how_often(low),
@@ -79,14 +79,14 @@ def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
             )
         )
     else:
-        said.append(
+        parts.append(
             _(
                 " (90 % sure: between {how_often} and {how_often_2}).",
                 how_often=how_often(low),
                 how_often_2=how_often(high),
             )
         )
-    return tuple(said)
+    return tuple(parts)
 
 
 def _coming_month(coming: ComingChangesView | None) -> Sentence:
@@ -109,14 +109,17 @@ def _from(source: str) -> str:
 def _now(explained: ExplanationView, page: SiteSchema, now: float, sites: int) -> Sentence:
     if page.last_poll_at is None:
         return (_("It was not polled yet."),)
-    said: list[Part] = [_("The last poll was "), Strong(_("{span} ago", span=about(max(now - page.last_poll_at, 0.0))))]
+    parts: list[Part] = [
+        _("The last poll was "),
+        Strong(_("{span} ago", span=about(max(now - page.last_poll_at, 0.0)))),
+    ]
     if explained.change_probability is not None and page.polls >= POLLS_TO_LEARN:
-        said += [_("; the chance that it has changed since is "), Strong(percent(explained.change_probability))]
-    said.append(".")
+        parts += [_("; the chance that it has changed since is "), Strong(percent(explained.change_probability))]
+    parts.append(".")
     if explained.rank is not None and explained.rank > 1:
         estimated = "About " if sites > _ESTIMATED_RANKS else ""
         more = explained.rank - 1
-        said.append(
+        parts.append(
             n_(
                 " {estimated}{count} page {more} more urgent.",
                 " {estimated}{count} pages {more} more urgent.",
@@ -125,32 +128,32 @@ def _now(explained: ExplanationView, page: SiteSchema, now: float, sites: int) -
                 more="is" if more == 1 else "are",
             )
         )
-    return tuple(said)
+    return tuple(parts)
 
 
 def _pace(explained: ExplanationView, now: float) -> Sentence:
     interval = explained.expected_interval
     if interval is None or explained.next_poll_at is None:
         return ()
-    said: list[Part] = [
+    parts: list[Part] = [
         _("At this budget it is polled "),
         Strong(_("about every {interval}", interval=about(interval))),
     ]
     if explained.budget_share is not None:
-        said.append(_(" and takes {budget_share} of the budget", budget_share=percent(explained.budget_share)))
-    said.append(".")
+        parts.append(_(" and takes {budget_share} of the budget", budget_share=percent(explained.budget_share)))
+    parts.append(".")
     if explained.min_saving_in_force:
-        said.append(
+        parts.append(
             _(
                 " Each check is to bring news {min_saving_in_force} sooner.",
                 min_saving_in_force=about(explained.min_saving_in_force),
             )
         )
     if explained.next_expected_poll_at is not None and explained.next_expected_poll_at < now + 1.0:
-        said.append(_(" Next: at any moment."))
+        parts.append(_(" Next: at any moment."))
     elif explained.next_expected_poll_at is not None:
-        said += [_(" Next: about "), Moment(explained.next_expected_poll_at), "."]
-    return tuple(said)
+        parts += [_(" Next: about "), Moment(explained.next_expected_poll_at), "."]
+    return tuple(parts)
 
 
 def _waiting(explained: ExplanationView, page: SiteSchema) -> Sentence:
@@ -206,8 +209,8 @@ def _closed(explained: ExplanationView, page: SiteSchema) -> Sentence:
 
 def _least(explained: ExplanationView) -> Sentence:
     """Says what a poll has to be worth, as the reason does behind its time."""
-    said = (explained.why_not_now or "").rpartition("Z: ")[2]
-    return (_("It is too early for a poll to be worth it ("), said or "min_saving", ").")
+    reason = (explained.why_not_now or "").rpartition("Z: ")[2]
+    return (_("It is too early for a poll to be worth it ("), reason or "min_saving", ").")
 
 
 _REASONS: Mapping[str, Callable[[ExplanationView, SiteSchema], Sentence]] = {
@@ -254,27 +257,29 @@ def _feed(feed: FeedView | None) -> list[Sentence]:
         shown.append(_("; it has not dropped any yet"))
     elif feed.full_after is not None:
         shown.append(_("; all are new after about {full_after}", full_after=about(feed.full_after)))
-    said: list[Sentence] = [(*shown, ".")]
+    sentences: list[Sentence] = [(*shown, ".")]
     if feed.full_polls:
         polls = n_("{count} poll", "{count} polls", feed.full_polls)
-        said.append((_("At {polls} every item was new: ", polls=polls), Strong(_("items may have been lost")), "."))
-    return said
+        sentences.append(
+            (_("At {polls} every item was new: ", polls=polls), Strong(_("items may have been lost")), ".")
+        )
+    return sentences
 
 
 def _notes(notes: Mapping[str, str]) -> list[Sentence]:
-    said: list[Sentence] = []
+    sentences: list[Sentence] = []
     profile, drift = (_number(notes.get(name)) for name in ("profile", "drift"))
     if profile is not None and profile <= _QUIETER:
-        said.append((_("All pages are quieter than usual now."),))
+        sentences.append((_("All pages are quieter than usual now."),))
     elif profile is not None and profile >= _LIVELIER:
-        said.append((_("All pages are livelier than usual now."),))
+        sentences.append((_("All pages are livelier than usual now."),))
     if drift is not None and drift > _DRIFTING:
-        said.append((_("Its rhythm has been changing."),))
+        sentences.append((_("Its rhythm has been changing."),))
     if signals := notes.get("signals"):
-        said.append((_("Others say when it changes: {signals}.", signals=signals),))
-    return said
+        sentences.append((_("Others say when it changes: {signals}.", signals=signals),))
+    return sentences
 
 
 def _number(text: str | None) -> float | None:
-    found = _NUMBER.search(text or "")
-    return None if found is None else float(found[0])
+    number = _NUMBER.search(text or "")
+    return None if number is None else float(number[0])

@@ -176,7 +176,7 @@ def fetch_form(spec: SiteSpec) -> FetchForm:
         _take_plan(form, orjson.loads(spec.render) or {})
     if spec.windows is not None:
         form.zone = spec.windows.zone
-        form.hours = [HoursRow(tuple(one.days), one.begins, one.ends) for one in spec.windows.open]
+        form.hours = [HoursRow(tuple(opening.days), opening.begins, opening.ends) for opening in spec.windows.open]
     return form
 
 

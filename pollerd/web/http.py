@@ -65,7 +65,7 @@ class PostedForm:
     def tags(self, name: str) -> list[str]:
         """Returns tags given in one field, as `tags_in_one_field` writes them. Raises `InvalidValueError`."""
         text = self.text(name)
-        return [check_tag(one, name) for one in text.split(";" if ";" in text else ",") if one.strip()]
+        return [check_tag(tag, name) for tag in text.split(";" if ";" in text else ",") if tag.strip()]
 
     def has(self, name: str) -> bool:
         """Returns whether the field was sent: of a box, whether it is ticked."""
@@ -93,10 +93,10 @@ class PostedForm:
 
     def numbers(self, name: str) -> list[int]:
         """Returns all fields of a name as ids. Raises `InvalidValueError`."""
-        found = self.texts(name)
-        if not all(one.isascii() and one.isdecimal() and len(one) < 20 for one in found):
-            raise InvalidValueError(name, _("ids"), ", ".join(found)[:100])
-        return [int(one) for one in found]
+        texts = self.texts(name)
+        if not all(text.isascii() and text.isdecimal() and len(text) < 20 for text in texts):
+            raise InvalidValueError(name, _("ids"), ", ".join(texts)[:100])
+        return [int(text) for text in texts]
 
     def optional_number(self, name: str) -> float | None:
         """Returns a number; None where the field is empty. Raises `InvalidValueError`."""
@@ -110,7 +110,7 @@ class PostedForm:
 def tags_in_one_field(tags: Iterable[str]) -> str:
     """Returns tags as one field shows them: separated by commas, or by semicolons if one of them has a comma."""
     shown = list(tags)
-    return "; ".join(shown) + ";" if any("," in one for one in shown) else ", ".join(shown)
+    return "; ".join(shown) + ";" if any("," in tag for tag in shown) else ", ".join(shown)
 
 
 def number_of(name: str, text: str) -> float:

@@ -214,13 +214,13 @@ _ROWS = 25
 @jobs_router.get("")
 async def list_jobs(page: Shown, cursor: Cursor = None) -> Response:
     """The last ones."""
-    found = await page.ports.store.jobs.list_jobs(_ROWS, cursor)
+    jobs = await page.ports.store.jobs.list_jobs(_ROWS, cursor)
     return page.show(
         "jobs.html",
-        jobs=[shown_job(job) for job in found.items],
+        jobs=[shown_job(job) for job in jobs.items],
         done=JOB_DONE,
         cursor=cursor,
-        next_cursor=found.next_cursor,
+        next_cursor=jobs.next_cursor,
     )
 
 

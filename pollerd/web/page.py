@@ -95,9 +95,9 @@ def _bundled(entry: str, contents: Mapping[str, bytes]) -> bytes:
         source = _COMMENT.sub("", contents[name].decode())
         for _ignored, needed in _IMPORT.findall(source):
             add(needed)
-        inside = _IMPORT.sub(lambda found: f"const {found[1]} = {_variable(found[2])};", source)
-        given = ", ".join(_EXPORT.findall(source))
-        made[name] = f"const {_variable(name)} = (() => {{\n{_EXPORT.sub('', inside)}return {{ {given} }};\n}})();\n"
+        inside = _IMPORT.sub(lambda match: f"const {match[1]} = {_variable(match[2])};", source)
+        exports = ", ".join(_EXPORT.findall(source))
+        made[name] = f"const {_variable(name)} = (() => {{\n{_EXPORT.sub('', inside)}return {{ {exports} }};\n}})();\n"
 
     add(entry)
     return "".join(made.values()).encode()
@@ -112,7 +112,7 @@ class Assets:
 
     def __init__(self) -> None:
         folder = resources.files("pollerd.web") / "assets"
-        contents = {file.name: file.read_bytes() for file in sorted(folder.iterdir(), key=lambda one: one.name)}
+        contents = {file.name: file.read_bytes() for file in sorted(folder.iterdir(), key=lambda path: path.name)}
         contents |= {name: _bundled(name, contents) for name in _ENTRIES}
         contents["style.css"] = _OF_STYLE.sub(b"", contents["style.css"])
         self.files: Mapping[str, Asset] = {
@@ -135,14 +135,14 @@ class Assets:
 async def asset(request: Request, build: str, name: str) -> Response:
     """A file. One of another version of the program is not found: then the page that asks for it is an old one."""
     assets: Assets = request.app.state.web.assets
-    found = assets.files.get(name)
-    if found is None or build != assets.build:
+    file = assets.files.get(name)
+    if file is None or build != assets.build:
         raise HTTPException(HTTPStatus.NOT_FOUND)
     packed = "gzip" in request.headers.get("accept-encoding", "")
     headers = {"Cache-Control": _FOR_EVER, "Vary": "Accept-Encoding", **POLICY}
     if packed:
         headers["Content-Encoding"] = "gzip"
-    return Response(found.packed if packed else found.plain, media_type=found.media, headers=headers)
+    return Response(file.packed if packed else file.plain, media_type=file.media, headers=headers)
 
 
 # What makes the pages an application that phones and desks install: they can share addresses with it, and see that it
@@ -466,7 +466,7 @@ def environment(asset_url: Callable[[str], str]) -> Environment:
     made.globals |= {"asset": asset_url, "query": query, "language": texts.current}
     made.globals |= {
         "gettext": lambda text: texts.current().gettext(text),  # for `{% trans %}`
-        "ngettext": lambda one, many, number: texts.current().ngettext(one, many, number),
+        "ngettext": lambda singular, many, number: texts.current().ngettext(singular, many, number),
         "_": texts._,
         "n_": texts.n_,
         "N_": texts.N_,

@@ -233,11 +233,11 @@ class DecilePoint:
     found: float
 
 
-def wilson(found: float, polls: int) -> tuple[float, float]:
+def wilson(share: float, polls: int) -> tuple[float, float]:
     """Returns the 90 % score interval of a share `found` of `polls` (Wilson 1927)."""
     spread = _Z * _Z / polls
-    middle = (found + spread / 2) / (1 + spread)
-    half = _Z / (1 + spread) * math.sqrt(found * (1 - found) / polls + spread / (4 * polls))
+    middle = (share + spread / 2) / (1 + spread)
+    half = _Z / (1 + spread) * math.sqrt(share * (1 - share) / polls + spread / (4 * polls))
     return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
@@ -258,8 +258,10 @@ def calibration_plot(points: Sequence[DecilePoint]) -> str:
         shape = "mean" if point.polls >= _ENOUGH else "mean few"
         inside.append(f'<path class="whisker" d="M{x(point.predicted)} {y(low)}V{y(high)}"/>')
         inside.append(f'<circle class="{shape}" cx="{x(point.predicted)}" cy="{y(point.found)}" r="{radius}"/>')
-    said = sentence(points) or _("No poll was foretold yet.")
-    return framed("".join(inside), SIZE, SIZE, key="calibration-plot", title=_("Foretold and found"), description=said)
+    description = sentence(points) or _("No poll was foretold yet.")
+    return framed(
+        "".join(inside), SIZE, SIZE, key="calibration-plot", title=_("Foretold and found"), description=description
+    )
 
 
 def sentence(points: Sequence[DecilePoint]) -> str:
@@ -335,7 +337,7 @@ def poll_strip(
         for n in np.flatnonzero(every)
     ]
     total = (int(every.sum()), int(found.sum()), int(failed.sum()))
-    said = n_(
+    description = n_(
         "{count} poll, {total:,} found a change, {total_2:,} failed.",
         "{count} polls, {total:,} found a change, {total_2:,} failed.",
         total[0],
@@ -349,7 +351,7 @@ def poll_strip(
             STRIP_HEIGHT,
             key=_named("strip-plot", width),
             title=_("Polls over time"),
-            description=said,
+            description=description,
         ),
         rows,
     )
@@ -381,10 +383,12 @@ def hours_plot(counts: Sequence[int]) -> str:
         for n, count in enumerate(counts)
         if count
     ]
-    said = n_("{count} change in the last day", "{count} changes in the last day", sum(counts))
+    description = n_("{count} change in the last day", "{count} changes in the last day", sum(counts))
     inside = f'<path class="bars" d="{"".join(bars)}"/>'
     width = _HOUR_WIDTH * len(counts)
-    return framed(inside, width, _HOUR_HEIGHT, key="hours-plot", title=_("Changes an hour"), description=f"{said}.")
+    return framed(
+        inside, width, _HOUR_HEIGHT, key="hours-plot", title=_("Changes an hour"), description=f"{description}."
+    )
 
 
 # Draws in one line of a list when a site's changes were found in the last day.

@@ -114,13 +114,13 @@ def _belief(explained: ExplanationView, site: SiteSchema) -> Any:
 async def list_polls(page: Shown, site_id: SiteId, cursor: Cursor = None) -> Response:
     """The polls of a site, each."""
     site = await page.ports.store.sites.get(site_id)
-    found = await page.ports.store.history.list_polls(site_id, _POLLS, cursor)
+    polls = await page.ports.store.history.list_polls(site_id, _POLLS, cursor)
     return page.show(
         "polls.html",
         site=await shown_site(page.ports, site),
-        polls=found.items,
+        polls=polls.items,
         cursor=cursor,
-        next_cursor=found.next_cursor,
+        next_cursor=polls.next_cursor,
     )
 
 
@@ -193,16 +193,18 @@ def _patch(form: PostedForm, own: SiteSpec) -> dict[str, Any]:
         site_setting for site_setting in SITE_SETTINGS.values() if site_setting.form and form.has(site_setting.name)
     ]
     edited = (
-        one for one in sent if form.text(one.name).replace("\r", "") != text_of(one, getattr(own, one.name)).strip()
+        setting
+        for setting in sent
+        if form.text(setting.name).replace("\r", "") != text_of(setting, getattr(own, setting.name)).strip()
     )
-    return {one.name: value_in(form, one) for one in edited}
+    return {setting.name: value_in(form, setting) for setting in edited}
 
 
 async def _preview(page: Page, site_id: int, form: PostedForm) -> Response:
-    wanted = check_selections(json_in("selections", form.text("selections")) or {"default": {}})
-    found = await page.ports.control.preview.of_stored(site_id, wanted)
+    selections = check_selections(json_in("selections", form.text("selections")) or {"default": {}})
+    preview = await page.ports.control.preview.of_stored(site_id, selections)
     site = await shown_site(page.ports, await page.ports.store.sites.get(site_id))
-    return page.show("preview.html", site=site, preview=found, selections_text=form.text("selections"))
+    return page.show("preview.html", site=site, preview=preview, selections_text=form.text("selections"))
 
 
 ROUTERS = (router,)

@@ -101,20 +101,20 @@ Wanted = Annotated[SitesWanted, Depends()]
 
 
 @router.get("")
-async def list_sites(page: Shown, wanted: Wanted, cursor: LongCursor = None) -> Response:
+async def list_sites(page: Shown, asked: Wanted, cursor: LongCursor = None) -> Response:
     """Sites that fit every filter."""
-    order = SiteOrder.of(wanted.sort) if wanted.sort else None
-    found = await page.ports.store.sites.listed(wanted.filter(), order, _ROWS, cursor, count=wanted.narrowed)
-    filters = asdict(wanted)
+    order = SiteOrder.of(asked.sort) if asked.sort else None
+    listed = await page.ports.store.sites.listed(asked.filter(), order, _ROWS, cursor, count=asked.narrowed)
+    filters = asdict(asked)
     here = f"/sites{query(**filters)}"
     return page.show(
         "sites.html",
         now=page.now,
-        rows=await site_rows(page, found.items),
+        rows=await site_rows(page, listed.items),
         total=await number_of_sites(page.ports),
-        count=None if found.count is None else _counted(found.count, exact=found.count_is_exact),
+        count=None if listed.count is None else _counted(listed.count, exact=listed.count_is_exact),
         filters=filters,
-        narrowed=wanted.narrowed,
+        narrowed=asked.narrowed,
         states=_STATES,
         sorts=_SORTS,
         rates=_RATES,
@@ -122,8 +122,8 @@ async def list_sites(page: Shown, wanted: Wanted, cursor: LongCursor = None) -> 
         here=here,
         last_job=await page.ports.store.jobs.last_undoable(page.now),
         done=JOB_DONE,
-        newer=_at(here, found.previous_cursor),
-        older=_at(here, found.next_cursor),
+        newer=_at(here, listed.previous_cursor),
+        older=_at(here, listed.next_cursor),
     )
 
 
@@ -151,10 +151,10 @@ async def site_rows(page: Page, sites: Sequence[Site]) -> list[SiteRow]:
     rows = []
     for site in await shown_sites(ports, sites):
         readings = [reading for state in states.get(site.id, ()) for reading in state.readings.values() if reading.text]
-        found = times.get(site.id, [])
+        moments = times.get(site.id, [])
         value = " ".join(filter(None, (readings[0].currency, readings[0].text))) if readings else ""
         standing = site_standing(site, now, offline=offline)
-        rows.append(SiteRow(site, standing, mini_strip(found, now, _STRIP_SECONDS), len(found), value))
+        rows.append(SiteRow(site, standing, mini_strip(moments, now, _STRIP_SECONDS), len(moments), value))
     return rows
 
 
@@ -178,8 +178,8 @@ async def show_add(page: Shown, url: Shared = "", title: Shared = "", text: Shar
     """Where an address is looked at and added; a bookmark and the sharing of phones fill it in, and fetch nothing."""
     shared = url or next((word for word in text.split() if word.startswith(("http://", "https://"))), "")
     place = orjson.dumps(f"{page.request.base_url}sites/add?url=").decode()
-    there = "encodeURIComponent(location.href)+'&title='+encodeURIComponent(document.title)"
-    bookmark = f"javascript:location.href={place}+{there}"
+    current = "encodeURIComponent(location.href)+'&title='+encodeURIComponent(document.title)"
+    bookmark = f"javascript:location.href={place}+{current}"
     return page.show("add.html", seen=None, url=shared, title=title, tags="", bookmark=bookmark)
 
 
@@ -231,16 +231,16 @@ def _new_site(form: PostedForm) -> dict[str, Any]:
 @router.post("/bulk")
 async def change_many(page: Shown, form: Posted, caller: Caller) -> Response:
     """Does one thing to the selected sites, or to all that match: as a job, which can be undone."""
-    given: dict[str, Any] = {"action": form.text("action"), "value": _value(form)}
+    change: dict[str, Any] = {"action": form.text("action"), "value": _value(form)}
     if form.has("all"):
-        wanted = SitesWanted(**{field.name: form.text(f"of_{field.name}") for field in fields(SitesWanted)})
-        spec = BulkChange.model_validate(given | {"filter": {}}).spec()
-        spec = replace(spec, filter=wanted.filter())
+        sites_wanted = SitesWanted(**{field.name: form.text(f"of_{field.name}") for field in fields(SitesWanted)})
+        spec = BulkChange.model_validate(change | {"filter": {}}).spec()
+        spec = replace(spec, filter=sites_wanted.filter())
     else:
         ids = form.numbers("id")
         if not ids:
             raise refusal("id", _("select at least one site"))
-        spec = BulkChange.model_validate(given | {"ids": ids}).spec()
+        spec = BulkChange.model_validate(change | {"ids": ids}).spec()
     job = await page.ports.control.jobs.start(spec, by=caller)
     return page.go(f"/jobs/{job.id}{query(back=within(form.text('back'), '/sites'))}")
 

@@ -52,12 +52,12 @@ async def show_system(page: Shown, level: Annotated[str, Query(max_length=10)] =
 @router.post("/allocation")
 async def set_allocation(page: Shown, form: Posted) -> Response:
     """Changes budget, allocator or objective."""
-    given: dict[str, Any] = {name: form.text(name) for name in ("allocator", "objective") if form.text(name)}
+    patch_values: dict[str, Any] = {name: form.text(name) for name in ("allocator", "objective") if form.text(name)}
     if form.text("budget"):
-        given["budget"] = form.optional_number("budget")
+        patch_values["budget"] = form.optional_number("budget")
     if form.text("deadline"):
-        given["deadline"] = form.text("deadline")
-    patch = AllocationPatch.model_validate(given)
+        patch_values["deadline"] = form.text("deadline")
+    patch = AllocationPatch.model_validate(patch_values)
     await page.ports.control.allocation.set(
         allocator=patch.allocator,
         objective=patch.objective,
