@@ -49,7 +49,7 @@ async def modules_of(*arguments: str, cwd: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("arguments", "most"),
     [
-        (("--version",), 180),
+        (("--version",), 184),
         (("--help",), 380),
         (("run", "--help"), 490),
         (("sites", "--help"), 450),
