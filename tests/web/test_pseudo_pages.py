@@ -15,7 +15,9 @@ from pollerd.model import Media, OutcomeKind
 from pollerd.rendering.plan import RESOURCE_TYPES
 from pollerd.site_settings import SITE_SETTINGS
 from tests.support.pseudo import PseudoLanguage, untranslated
-from tests.web.conftest import Web
+from tests.web.conftest import NewReader, Web
+from tests.web.test_browser import NARROW, WIDE, sideways, visit
+from tests.web.test_browser import PATHS as SEEN
 from tests.web.test_pages import PATHS
 
 DATA = "bdi, code, pre, time, kbd, script, style, textarea, .tag, .ticker, ins, del, .diff td"
@@ -91,3 +93,15 @@ async def test_every_page(busy: Web, path: str) -> None:
         if text.strip() not in NAMES and (words := untranslated(text, KNOWN))
     }
     assert [f"{text}: {words}" for text, words in faults.items()] == []
+
+
+@pytest.mark.parametrize("viewport", [NARROW, WIDE])
+async def test_longer_words_fit(busy: Web, new_reader: NewReader, viewport: dict[str, int]) -> None:
+    reader = await new_reader(busy.root, viewport=viewport, locale="eo")  # a language that pollerd does not have
+    too_wide = {}
+    for path in SEEN:
+        await visit(reader, busy, path)
+        assert "⟦" in await reader.page.content()
+        if (by := await sideways(reader)) > 0:
+            too_wide[path] = by
+    assert too_wide == {}
