@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from http import HTTPStatus
@@ -320,16 +321,17 @@ class AnswerHeaders:
                 message = {**message, "headers": headers + [own for own in HEADERS if own[0] not in names]}
             await send(message)
 
-        with texts.speaking(await _language_of(scope)):
+        asked = await _language_of(scope)
+        with nullcontext() if asked is None else texts.speaking(asked):
             await self._app(scope, receive, with_headers)
 
 
-async def _language_of(scope: Scope) -> texts.TextLanguage:
-    """Returns the language that a request asks for; the program's if it asks for none, or for none that there is."""
+async def _language_of(scope: Scope) -> texts.TextLanguage | None:
+    """Returns the language that a request asks for; None if it asks for none, or for none that there is."""
     accepted = next((value for name, value in scope.get("headers", ()) if name == b"accept-language"), b"")
     code = texts.code_of_header(accepted.decode("latin-1")) if accepted else None
     if code is None:
-        return texts.current()
+        return None
     return texts.LOADED[code] if code in texts.LOADED else await asyncio.to_thread(texts.language, code)
 
 

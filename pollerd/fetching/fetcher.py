@@ -28,6 +28,7 @@ from pollerd.fetching.outcomes import (
 from pollerd.fetching.request import Request
 from pollerd.fetching.settings import FetchSettings
 from pollerd.model import Outcome, OutcomeKind, Validators
+from pollerd.texts import _
 from pollerd.urls import host_of
 
 T = TypeVar("T")
@@ -260,7 +261,7 @@ def _refused(error: RefusedError | TimeoutError, state: FetchState) -> RefusedEr
         return error
     if not state.deadline.expired():
         raise error
-    return RefusedError(OutcomeKind.TIMEOUT, state.awaiting)
+    return RefusedError(OutcomeKind.TIMEOUT, state.awaiting or _("no complete response within the deadline"))
 
 
 def _conditional(validators: Validators) -> dict[str, str]:

@@ -80,7 +80,8 @@ class FetchState:
         self.endless = False
         self.sent = False
         self.posted = False
-        self.awaiting = _("no complete response within the deadline")
+        self.awaiting: str | None = None
+        """What had not come when time was up; None: the response. No text is made for each fetch."""
 
 
 _KEEPING_METHOD = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})

@@ -13,7 +13,7 @@ from pollerd.api.inputs import check_selections
 from pollerd.api.sites import SitePatch, shown_site, site_changes
 from pollerd.detection.edits import unmatched
 from pollerd.detection.selection.picker import Offer, PageLine
-from pollerd.detection.selection.preview import Trial
+from pollerd.detection.selection.preview import SelectionTrial
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.model import DEFAULT_SELECTION, Outcome, Site
 from pollerd.texts import N_, _
@@ -130,7 +130,7 @@ LINES_SHOWN = 500
 """Lines of the page that are shown at a time."""
 
 
-def _drawn(lines: Sequence[PageLine], first: int, trial: Trial | None) -> dict[str, Any]:
+def _drawn(lines: Sequence[PageLine], first: int, trial: SelectionTrial | None) -> dict[str, Any]:
     """Returns the lines of the page to be shown, each with its number and whether it is kept."""
     shown = lines[first : first + LINES_SHOWN]
     kept = trial.preview.kept.split("\n") if trial is not None else [line.text for line in lines]
@@ -153,7 +153,7 @@ def _in_words(offer: Offer) -> dict[str, Any]:
     return {"what": what, "offer": offer, "value": value}
 
 
-def _in_numbers(trial: Trial | None) -> dict[str, Any] | None:
+def _in_numbers(trial: SelectionTrial | None) -> dict[str, Any] | None:
     """Returns how many earlier changes would have been sent, and of how many that is known; None: none is stored."""
     if trial is None or not trial.verdicts:
         return None

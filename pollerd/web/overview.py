@@ -18,7 +18,7 @@ from pollerd.web.http import PAGE_HEADERS, query
 from pollerd.web.page import Page, Shown, drawing, page_router
 from pollerd.web.plots import hours_plot
 from pollerd.web.quiet import quiet_numbers
-from pollerd.web.standing import SiteStanding, site_standing
+from pollerd.web.standing import StandingShown, site_standing
 
 router = page_router()
 _TROUBLED = 8
@@ -78,7 +78,7 @@ def _rows(changes: list[Change]) -> list[NewsRow]:
     return rows
 
 
-async def _trouble(page: Page) -> list[tuple[SiteSchema, SiteStanding]]:
+async def _trouble(page: Page) -> list[tuple[SiteSchema, StandingShown]]:
     """Returns the first sites that need their user, with how they stand."""
     ports = page.ports
     status = ports.control.health.status()

@@ -26,7 +26,7 @@ from pollerd.urls import MAX_URL_LENGTH
 from pollerd.web.http import Posted, PostedForm, number_of, one_of, query, seconds_of, within
 from pollerd.web.page import Page, Shown, page_router, take_look
 from pollerd.web.plots import mini_strip
-from pollerd.web.standing import SiteStanding, site_standing
+from pollerd.web.standing import StandingShown, site_standing
 from pollerd.web.words import JOB_DONE
 
 router = page_router(prefix="/sites")
@@ -132,7 +132,7 @@ class SiteRow:
     """A site as the list shows it."""
 
     site: SiteSchema
-    standing: SiteStanding
+    standing: StandingShown
     strip: str
     """The path of its changes of the last day."""
     found: int

@@ -63,7 +63,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class SiteStanding:
+class StandingShown:
     """How a site stands."""
 
     standing: Standing
@@ -80,7 +80,7 @@ class SiteStanding:
         return _(_SHOWN[self.standing][1])
 
 
-def site_standing(site: SiteSchema, now: float, *, offline: bool = False) -> SiteStanding:
+def site_standing(site: SiteSchema, now: float, *, offline: bool = False) -> StandingShown:
     """Returns how a site stands at `now`, epoch s.
 
     offline: whether our own link is down. "Fine" says that the last answer was good and had text, and that five checks
@@ -88,22 +88,22 @@ def site_standing(site: SiteSchema, now: float, *, offline: bool = False) -> Sit
     """
     outcome = site.last_outcome
     if site.state is SiteState.PAUSED:
-        return SiteStanding(Standing.PAUSED)
+        return StandingShown(Standing.PAUSED)
     if offline:
-        return SiteStanding(Standing.OFFLINE)
+        return StandingShown(Standing.OFFLINE)
     if outcome is not None and (outcome.failed or site.state is SiteState.GONE):
         refused = outcome in (OutcomeKind.DENIED, OutcomeKind.BLOCKED_ADDRESS)
-        return SiteStanding(Standing.BLOCKED if refused else Standing.FAILING, _trouble(site, outcome))
+        return StandingShown(Standing.BLOCKED if refused else Standing.FAILING, _trouble(site, outcome))
     if outcome is None or not site.last_poll_at:
-        return SiteStanding(Standing.CLOSED if _is_closed(site, now) else Standing.NEW)
+        return StandingShown(Standing.CLOSED if _is_closed(site, now) else Standing.NEW)
     moved = None
     if site.redirect_proposal:
         moved = Trouble(
             _("moved for good to {url}", url=site.redirect_proposal), _("Use the new address"), "/accept-redirect", True
         )
     if site.last_detail.startswith(_NO_TEXT):
-        return SiteStanding(Standing.EMPTY, moved or _without_text(site.last_detail))
-    return SiteStanding(_reading(site, now), moved)
+        return StandingShown(Standing.EMPTY, moved or _without_text(site.last_detail))
+    return StandingShown(_reading(site, now), moved)
 
 
 def _reading(site: SiteSchema, now: float) -> Standing:

@@ -244,8 +244,8 @@ def test_silence_of_a_source_that_delivers_in_batches_says_nothing_since_the_las
     assert batches.unread(340.0) == pytest.approx(40.0)
     assert batches.unread(450.0) == pytest.approx(100.0), "one that did not come had nothing to tell of"
     assert single.unread(340.0) == 0.0
-    assert (batches.told_at(300.2), batches.told_at(400.0)) == (200.0, 300.0), "it came in five parts"
-    assert (single.told_at(400.0), batches.quiet_before(400.0)) == (-np.inf, 100.0)
+    assert (batches.reported_at(300.2), batches.reported_at(400.0)) == (200.0, 300.0), "it came in five parts"
+    assert (single.reported_at(400.0), batches.quiet_before(400.0)) == (-np.inf, 100.0)
 
 
 def test_a_batch_of_many_pages_counts_if_it_may_be_true() -> None:

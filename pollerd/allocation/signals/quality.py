@@ -120,7 +120,7 @@ class LearnedSource:
         """Returns the usual s between batches of a pushed source; 0: it delivers as changes happen."""
         return self.delivery_gap if self.delivery_size >= _BATCH_SIGNALS else 0.0
 
-    def told_at(self, now: float) -> float:
+    def reported_at(self, now: float) -> float:
         """Returns when it last told of changes before `now`, epoch s; -inf: never, or it tells of each at once."""
         if self.polled_as != PUSHED:
             return self.fetched_at

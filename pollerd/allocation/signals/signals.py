@@ -130,19 +130,19 @@ class Signals:
         polled = np.where(rows >= 0, pairs.polled_at[pairs.first(slots)].astype(np.float64) + pairs.origin, -np.inf)
         good = (rows >= 0) & ~(dated & (at <= polled))
         is_burst = self._is_burst(of, int(good.sum()), rates[good], now)
-        told_at = of.told_at(now)
+        reported_at = of.reported_at(now)
         of.received(int((rows >= 0).sum()), at[dated], now)
         self._announce(of, rows[dated], at[dated], good[dated] & (not is_burst), now)
         if is_burst:
             return np.empty(0, np.int64)
         fresh = np.ones(len(slots))
-        if -np.inf < told_at < now:
+        if -np.inf < reported_at < now:
             # undated, since the last reading: it may tell of a change that a poll in between has seen
-            fresh = np.where(dated, 1.0, np.clip((now - polled) / (now - told_at), 0.0, 1.0))
+            fresh = np.where(dated, 1.0, np.clip((now - polled) / (now - reported_at), 0.0, 1.0))
         np.add.at(pairs.number, rows[good], fresh[good].astype(np.float32))
         pairs.begin(now)
         # half way since it told of changes, if it does not tell of each at once
-        undated_at = (now + told_at) / 2 if -np.inf < told_at < now else now
+        undated_at = (now + reported_at) / 2 if -np.inf < reported_at < now else now
         news_at = np.where(dated, at, undated_at)[good]
         pairs.date(rows[good], news_at, fresh[good], None if decay is None else decay[good])
         return slots[good]

@@ -38,7 +38,7 @@ from pollerd.texts import N_, _
 
 if TYPE_CHECKING:  # loaded with the first preview
     from pollerd.detection.selection.picker import Offer, PageLine
-    from pollerd.detection.selection.preview import EarlierReading, EarlierVersion, Trial
+    from pollerd.detection.selection.preview import EarlierReading, EarlierVersion, SelectionTrial
 
 T = TypeVar("T")
 _AT_ONCE = 2
@@ -157,7 +157,7 @@ class PreviewControl:
         """Returns the pages of a site that were read and are still kept, newest last."""
         return [page for page in self._kept.get(site.id, ()) if page.url == site.spec.url]
 
-    async def try_selection(self, site: Site, selections: str, name: str) -> Trial:
+    async def try_selection(self, site: Site, selections: str, name: str) -> SelectionTrial:
         """Tries a selection on the page of a site that was read last, and on the site's last changes.
 
         selections: the site's own, as returned by `check_selections`; what its tags say is added. Raises NotFoundError

@@ -191,7 +191,7 @@ def lines_of(body: bytes, content_type: str | None) -> tuple[PageLine, ...]:
 Part = tuple[float, str]
 
 
-class Candidate(NamedTuple):
+class SelectorChoice(NamedTuple):
     """A selector that may be chosen."""
 
     cost: float
@@ -357,10 +357,10 @@ def absolute_path(node: Any) -> str:
     return " > ".join(["body", *reversed(steps)])
 
 
-def _single(node: Any) -> list[Candidate]:
+def _single(node: Any) -> list[SelectorChoice]:
     """Returns selectors for one element, best first."""
     own = [*_parts(node), *_labels(node)]
-    candidates = [Candidate(*_alone(part)) for part in own]
+    candidates = [SelectorChoice(*_alone(part)) for part in own]
     around = [ancestor for ancestor, _ in zip(_ancestors(node), range(_ANCESTORS), strict=False)]
     inside = frozenset(one.mem_id for one in (node, *around))
     for distance, ancestor in enumerate(around, 1):
@@ -368,14 +368,14 @@ def _single(node: Any) -> list[Candidate]:
         for cost, part in above:
             descent = _DESCENT + 0.05 * distance
             candidates += [
-                Candidate(cost + own_cost + descent, f"{part} {own_part}")
+                SelectorChoice(cost + own_cost + descent, f"{part} {own_part}")
                 for own_cost, own_part in own
                 if "+" not in own_part
             ]
             path = _path(node, around[: distance - 1])
             places = sum(_position(one)[0] for one in (node, *around[: distance - 1]))
-            candidates.append(Candidate(cost + _POSITION * distance + _PLACE * places, f"{part} > {path}", part))
-    candidates.append(Candidate(_POSITION * 30, absolute_path(node), "body"))
+            candidates.append(SelectorChoice(cost + _POSITION * distance + _PLACE * places, f"{part} > {path}", part))
+    candidates.append(SelectorChoice(_POSITION * 30, absolute_path(node), "body"))
     return sorted(candidates, key=_by_cost)
 
 
@@ -390,27 +390,27 @@ def _alone(part: Part) -> Part:
     return (cost + _LONELY if cost == _PLAIN_TAG else cost), selector
 
 
-def _by_cost(candidate: Candidate) -> tuple[float, int, str]:
+def _by_cost(candidate: SelectorChoice) -> tuple[float, int, str]:
     return round(candidate.cost, 1), len(candidate.selector), candidate.selector
 
 
-def _several(nodes: Sequence[Any]) -> list[Candidate]:
+def _several(nodes: Sequence[Any]) -> list[SelectorChoice]:
     """Returns selectors for siblings that are alike, best first."""
     first = nodes[0]
     shared = [part for part in _parts(first) if all(part in set(_parts(node)) for node in nodes[1:20])]
-    candidates = [Candidate(*_alone(part)) for part in shared]
+    candidates = [SelectorChoice(*_alone(part)) for part in shared]
     for distance, ancestor in enumerate(_ancestors(first), 1):
         if distance > _ANCESTORS:
             break
         joint = " > " if distance == 1 else " "
         above = [*_parts(ancestor), *_labels(ancestor)]
         candidates += [
-            Candidate(cost + own_cost + _DESCENT * distance, f"{part}{joint}{own}")
+            SelectorChoice(cost + own_cost + _DESCENT * distance, f"{part}{joint}{own}")
             for cost, part in above
             for own_cost, own in shared
         ]
     if first.parent is not None:
-        candidates.append(Candidate(_POSITION * 30, f"{absolute_path(first.parent)} > {first.tag}"))
+        candidates.append(SelectorChoice(_POSITION * 30, f"{absolute_path(first.parent)} > {first.tag}"))
     return sorted(candidates, key=_by_cost)
 
 
@@ -433,7 +433,7 @@ class _Versions:
         """How many there are."""
         return 1 + len(self._earlier)
 
-    def chosen(self, candidates: Iterable[Candidate], nodes: Sequence[Any]) -> tuple[list[str], int]:
+    def chosen(self, candidates: Iterable[SelectorChoice], nodes: Sequence[Any]) -> tuple[list[str], int]:
         """Returns the first selectors that pick these elements, and the number of versions in which the first does."""
         right: dict[str, int] = {}
         identities = [node.mem_id for node in nodes]
@@ -446,7 +446,7 @@ class _Versions:
         best = sorted(right, key=lambda selector: -right[selector])  # stable: of equal ones the shorter is in front
         return best[:_OFFERED], right[best[0]] if best else 0
 
-    def _picks(self, candidate: Candidate, identities: Sequence[int]) -> bool:
+    def _picks(self, candidate: SelectorChoice, identities: Sequence[int]) -> bool:
         if candidate.anchor:
             return len(self.page.matches(candidate.anchor)) == 1
         return [node.mem_id for node in self.page.matches(candidate.selector)] == identities
@@ -511,7 +511,7 @@ def offers(bodies: Sequence[tuple[bytes, str | None]], line: int, texts: Sequenc
     return [offer for offer in made if offer is not None]
 
 
-def _offer(versions: _Versions, what: str, nodes: Sequence[Any], candidates: Sequence[Candidate]) -> Offer | None:
+def _offer(versions: _Versions, what: str, nodes: Sequence[Any], candidates: Sequence[SelectorChoice]) -> Offer | None:
     selectors, agreeing = versions.chosen(candidates, nodes)
     if not selectors:
         return None

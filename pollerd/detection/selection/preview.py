@@ -115,7 +115,7 @@ _LOST_MOST = 0.1
 """Largest share of the kept lines that may be missing in what the site kept so far, for an estimate."""
 
 
-class Verdict(Struct, frozen=True):
+class SentVerdict(Struct, frozen=True):
     """What the selection would have made of an earlier change."""
 
     change_id: int
@@ -126,11 +126,11 @@ class Verdict(Struct, frozen=True):
     why: str
 
 
-class Trial(Struct, frozen=True):
+class SelectionTrial(Struct, frozen=True):
     """What an edited selection keeps, and what it would have made of earlier changes."""
 
     preview: SelectionPreview
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[SentVerdict, ...]
     """Newest first."""
     estimated: bool
     """Whether the earlier texts were kept by other steps, so that lines were paired."""
@@ -160,7 +160,7 @@ def trial(
     stored_settings: str,
     versions: Sequence[EarlierVersion],
     history: Sequence[EarlierReading] = (),
-) -> Trial:
+) -> SelectionTrial:
     """Tries a selection on a page and on the last changes of the site.
 
     settings, stored_settings: as returned by `canonical`; the second by which the versions were kept, empty: the whole
@@ -178,8 +178,10 @@ def trial(
     estimated = stored.version != selection.version
     reader = _Projection(selection, stored, page) if estimated else _Recorded(history)
     if not versions or (isinstance(reader, _Projection) and not reader.fits):
-        return Trial(shown, tuple(Verdict(one.change_id, one.detected_at, None, "") for one in versions), estimated)
-    return Trial(shown, tuple(_verdicts(settings, name, shown.kind, versions, reader)), estimated)
+        return SelectionTrial(
+            shown, tuple(SentVerdict(one.change_id, one.detected_at, None, "") for one in versions), estimated
+        )
+    return SelectionTrial(shown, tuple(_verdicts(settings, name, shown.kind, versions, reader)), estimated)
 
 
 class _Recorded:
@@ -302,10 +304,11 @@ def _verdicts(
     media: Media,
     versions: Sequence[EarlierVersion],
     reader: _Recorded | _Projection,
-) -> list[Verdict]:
+) -> list[SentVerdict]:
     """Returns the verdicts, newest first: judged from the oldest on, as each knows what was announced before it."""
     needed = needs_of(settings, name).values
-    verdicts, announced, announced_content, contents = list[Verdict](), dict[str, StoredReading](), None, list[bytes]()
+    verdicts, contents = list[SentVerdict](), list[bytes]()
+    announced, announced_content = dict[str, StoredReading](), None
     for version in reversed(versions):
         before, after = reader.content(version.before), reader.content(version.after)
         last = reader.readings(version.before, version.detected_at - _MOMENT)
@@ -331,7 +334,7 @@ def _verdicts(
             sent, why = False, _("not in the part that counts")
         elif unread:
             sent, why = None, _("its value is not in the stored text")
-        verdicts.append(Verdict(version.change_id, version.detected_at, sent, why))
+        verdicts.append(SentVerdict(version.change_id, version.detected_at, sent, why))
         if sent:
             announced, announced_content = readings, after
         contents.append(after)
