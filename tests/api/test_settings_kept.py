@@ -6,8 +6,6 @@ The settings are those that REST declares, so that a new one is tried as soon as
 from __future__ import annotations
 
 import asyncio
-import html
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict as fields_of
 from io import BytesIO
@@ -15,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import lxml.html
 import orjson
 import pytest
+from aiohttp import FormData
 from msgspec.structs import asdict
 from typer.testing import CliRunner
 
@@ -292,69 +292,82 @@ async def _ended(api: Api, job_id: int, state: str = "done") -> None:
             await asyncio.sleep(0.02)
 
 
-async def _form(api: Api) -> dict[str, str]:
-    """The fields of the site's form, as a browser would send them."""
+Fields = list[tuple[str, str]]
+"""Fields of a form as a browser sends them, by name and value."""
+
+
+async def _forms(api: Api) -> dict[str, Fields]:
+    """The forms of a site's page that change its settings, by their address."""
     async with api.session.get(f"{api.root}/sites/1") as answer:
-        page = await answer.text()
-    form = re.search(r'<form method="post" action="/sites/1" class="fields".*?</form>', page, re.DOTALL)
-    assert form is not None
-    inputs = {
-        name: html.unescape(value) for name, value in re.findall(r'<input[^>]* name="(\w+)" value="([^"]*)"', form[0])
+        page = lxml.html.document_fromstring(await answer.text())
+    for field in page.xpath("//input[not(@value)]"):
+        field.set("value", "")  # browsers send these, too
+    return {
+        form.action: [(name, value.replace("\n", "\r\n")) for name, value in form.form_values()]
+        for form in page.forms
+        if form.action in FORM_OF.values()
     }
-    for name, text in re.findall(r'<textarea[^>]* name="(\w+)"[^>]*>(.*?)</textarea>', form[0], re.DOTALL):
-        inputs[name] = html.unescape(text).replace("\n", "\r\n")
-    for name, options in re.findall(r'<select name="(\w+)">(.*?)</select>', form[0], re.DOTALL):
-        chosen = re.search(r'value="(\w*)" selected', options)
-        inputs[name] = "" if chosen is None else chosen[1]
-    return inputs
 
 
-async def _post(api: Api, form: Mapping[str, str]) -> None:
-    async with api.session.post(f"{api.root}/sites/1", data=form, allow_redirects=False) as answer:
+async def _post(api: Api, address: str, fields: Fields) -> None:
+    async with api.session.post(api.root + address, data=FormData(fields), allow_redirects=False) as answer:
         assert answer.status == 303, await answer.text()
 
 
-FORM = {
-    "url": f"{URL}moved",
-    "title": "D",
-    "tags": "club, news",
-    "weight": "2",
-    "cost": "4",
-    "min_interval": "950",
-    "max_interval": "",
-    "min_saving": "1m",
-    "min_yield": "2%",
-    "respect_ttl": "off",
-    "half_life": "1m",
-    "deadline": "",
-    "windows": orjson.dumps(_NIGHT).decode(),
-    "render": "browser",
-    "keep_screenshots": "false",
-    "selections": '{"default": {"steps": [{"keep": {"css": "h1"}}]}}',
+SITE, WHEN, COUNTS = "/sites/1", "/sites/1/when", "/sites/1/counts"
+FORM: dict[str, dict[str, str]] = {
+    **{
+        name: {name: text}
+        for name, text in {
+            "url": f"{URL}moved",
+            "title": "D",
+            "tags": "club, news",
+            "weight": "2",
+            "cost": "4",
+            "min_interval": "950",
+            "max_interval": "",
+            "min_saving": "1m",
+            "min_yield": "2%",
+            "respect_ttl": "off",
+            "half_life": "1m",
+            "deadline": "",
+            "keep_screenshots": "false",
+        }.items()
+    },
+    "windows": {"hours_from": "22:00", "hours_to": "04:00"},
+    "render": {"render": "", "keep_screenshots": ""},  # only a rendered site has screenshots
+    "selections": {"json": '{"default": {"steps": [{"keep": {"css": "h1"}}]}}'},
 }
+"""Setting -> the fields that change it."""
+FORM_OF = {name: SITE if name in ("url", "title", "tags") else WHEN for name in FORM} | {"selections": COUNTS}
 
 
-def test_the_web_form_has_every_setting_but_secrets() -> None:
-    assert set(FORM) == {name for name, one in SITE_SETTINGS.items() if one.form}
+def test_the_web_forms_have_every_setting_but_secrets() -> None:
+    assert set(FORM) == {name for name, setting in SITE_SETTINGS.items() if setting.form}
     assert set(FORM) == set(OF_SITES) - {*ACCESS_SETTINGS, "method"}
 
 
 @pytest.mark.parametrize("name", [None, *FORM])
-async def test_the_web_form_changes_what_is_edited(full: Api, name: str | None) -> None:
+async def test_the_web_forms_change_what_is_edited(full: Api, name: str | None) -> None:
     add_pages(full.app)
-    before, form = await site_of(full), await _form(full)
-    assert set(FORM) == form.keys() - {"csrf"}
-    named = () if name is None else (name,)
-    await _post(full, {**form, **{one: FORM[one] for one in named}})
+    before, forms = await site_of(full), await _forms(full)
+    assert forms.keys() == {SITE, WHEN, COUNTS}
+    edits = FORM[name] if name else {}
+    named = {name, *(edits.keys() & FORM.keys())} if name else set()
+    for address, fields in forms.items():
+        edited = edits if name and address == FORM_OF[name] else {}
+        assert edited.keys() <= {field for field, _ in fields}
+        await _post(full, address, [(field, edited.get(field, text)) for field, text in fields])
     assert_only(await site_of(full), before, *named)
-    await _post(full, {one: FORM[one] for one in named})  # and where nothing else is sent
-    assert_only(await site_of(full), before, *named)
+    if edits.keys() == {name}:
+        await _post(full, SITE, list(edits.items()))  # and where nothing else is sent
+        assert_only(await site_of(full), before, *named)
 
 
 async def test_the_form_of_tags_with_commas(full: Api) -> None:
     add_pages(full.app)
-    form = await _form(full)
-    await _post(full, {**form, "tags": form["tags"] + " x;"})
+    fields = (await _forms(full))[SITE]
+    await _post(full, SITE, [(name, text + " x;" if name == "tags" else text) for name, text in fields])
     assert (await site_of(full))["tags"] == ("a, b", "club", "x")
 
 
