@@ -133,10 +133,10 @@ def replaced(old: str, new: str) -> str:
     label = label if len(label) <= _LABEL else "…" + label[-_LABEL:].partition(" ")[2]
     unit = "" if label or not tail else _shortened(" ".join(after[-tail:]), _LABEL)
     if gone and come:
-        said = f"{_cut(gone, come)} → {_cut(come, gone)} {unit}".rstrip() + _by_percent(gone, come)
+        words = f"{_cut(gone, come)} → {_cut(come, gone)} {unit}".rstrip() + _by_percent(gone, come)
     else:
-        said = f"+ {_shortened(come, _EXCERPT)}" if come else f"− {_shortened(gone, _EXCERPT)}"
-    return f"{label} {said}".strip()
+        words = f"+ {_shortened(come, _EXCERPT)}" if come else f"− {_shortened(gone, _EXCERPT)}"
+    return f"{label} {words}".strip()
 
 
 def _common(before: list[str], after: list[str]) -> int:
@@ -238,8 +238,8 @@ def _keys(before: bytes, after: bytes) -> str:
     if not changed or not all(path for path, _ignored, _ignored in changed):
         return ""
     more = max(len(changed) - _NAMED, 0)
-    said = "; ".join(_of_key(*change) for change in changed[:_NAMED])
-    return said + _more(min(more, _COUNTED - _NAMED), at_least=len(changed) > _COUNTED)
+    words = "; ".join(_of_key(*change) for change in changed[:_NAMED])
+    return words + _more(min(more, _COUNTED - _NAMED), at_least=len(changed) > _COUNTED)
 
 
 def _of_key(path: str, old: object, new: object) -> str:

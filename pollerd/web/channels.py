@@ -83,7 +83,7 @@ KINDS: Mapping[str, tuple[str, tuple[ChannelField, ...]]] = {
 }
 """Kind -> its name for people, and the fields of its form."""
 _DELIVERY = (
-    ChannelField("per_minute", "Messages a minute at most", "number"),
+    ChannelField("per_minute", "Maximum messages per minute", "number"),
     ChannelField("group_from", "Events in a minute from which they are one message", "number"),
     ChannelField("zone", "Times in the zone", hint="UTC"),
     ChannelField("template", "Template of messages (Jinja2; empty: the built-in one)", "lines"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Annotated, Any
+from urllib.parse import unquote
 
 import orjson
 from fastapi import Query, Response
@@ -51,7 +52,8 @@ async def change_counts(page: Shown, site_id: SiteId, form: Posted, caller: Call
     counts = counts_of(form, site)
     if form.has("kind"):
         counts = form_of(site.spec.selections, counts.selection)
-        ignoring_line(counts, form.text("before"), form.text("after"))
+        # quoted, so that no character of a watched page turns the page around that shows it
+        ignoring_line(counts, unquote(form.text("before")), unquote(form.text("after")))
     if form.has("take"):
         _take(counts, form)
     if form.has("add") or form.has("from"):

@@ -73,7 +73,7 @@ def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
     elif high > _FAR_FROM_SURE * max(low, 0.0):
         parts.append(
             _(
-                ", but we are far from sure (between {how_often} and {how_often_2}). More polls will tell.",
+                ", but this is far from certain (between {how_often} and {how_often_2}). More checks will show.",
                 how_often=how_often(low),
                 how_often_2=how_often(high),
             )
@@ -224,7 +224,7 @@ _REASONS: Mapping[str, Callable[[ExplanationView, SiteSchema], Sentence]] = {
     "its address is private": lambda *_ignored: (
         _("Its address is a private one, and the daemon runs without --allow-private."),
     ),
-    "its host was paused": lambda e, _ignored: (_("Somebody paused {e}.", e=_name(e)),),
+    "its host was paused": lambda e, _ignored: (_("A user paused {e}.", e=_name(e)),),
     "the host asked": _host_asked,
     "robots.txt is unreachable": lambda e, _ignored: (
         _("We could not read the robots.txt of {e}, so we hold back.", e=_name(e)),

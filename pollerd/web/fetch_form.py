@@ -346,14 +346,14 @@ def form_fields(settings: Mapping[str, Setting], own: SiteSpec, effective: SiteS
     )
     return [
         {
-            "name": one.name,
-            "label": _(one.form),
-            "kind": one.kind,
-            "value": text_of(one, getattr(own, one.name)),
-            "inherited": (text_of(one, getattr(effective, one.name)) or _("as all")) if one.inherits else "",
-            "choices": _CHOICES.get(one.kind, ()),
+            "name": entry.name,
+            "label": _(entry.form),
+            "kind": entry.kind,
+            "value": text_of(entry, getattr(own, entry.name)),
+            "inherited": (text_of(entry, getattr(effective, entry.name)) or _("as all")) if entry.inherits else "",
+            "choices": _CHOICES.get(entry.kind, ()),
         }
-        for one in offered
+        for entry in offered
     ]
 
 

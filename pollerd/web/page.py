@@ -350,7 +350,8 @@ def take_look(page: Page, caller: object, field: str) -> None:
     wait = looks.take(page.now, str(caller))
     if wait > 0:
         raise refusal(
-            field, _("{looks} pages a minute can be fetched by hand: wait {ceil} s", looks=_LOOKS, ceil=math.ceil(wait))
+            field,
+            _("{looks} pages per minute can be fetched by hand: wait {ceil} s", looks=_LOOKS, ceil=math.ceil(wait)),
         )
 
 

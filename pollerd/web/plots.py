@@ -60,10 +60,10 @@ def belief_plot(belief: PageBelief, width: int = WIDTH) -> str:
     for name, at in _MARKS:
         inside.append(f'<path class="axis" d="M{x(at)} {_LINE}v8"/>')
         inside.append(text(x(at), _LINE + 22, name, anchor="middle"))
-    description = _("Believed to change {how_often}", how_often=how_often(rate))
+    description = _("Changes (estimate): {how_often}", how_often=how_often(rate))
     if low is not None and high is not None:
         length = max(x(high) - x(low), 2)
-        shape = "interval" if belief.known else _("interval prior")
+        shape = "interval" if belief.known else "interval prior"
         inside.append(f'<rect class="{shape}" x="{x(low)}" y="{_LINE - 8}" width="{length}" height="16" rx="3"/>')
         description += _(
             ", 90 % sure: between {how_often} and {how_often_2}", how_often=how_often(low), how_often_2=how_often(high)
@@ -75,7 +75,7 @@ def belief_plot(belief: PageBelief, width: int = WIDTH) -> str:
         inside.append(text(min(max(at, _LABEL), width - _LABEL), 10, f"polled {how_often(polled)}", anchor="middle"))
         description += f"; polled {how_often(polled)}"
     inside.append(text(_LEFT, HEIGHT - 6, "● mean   ▬ 90 % interval   ▼ how often it is polled", name="key"))
-    said, title = f"{description}.", _("Believed rate of change")
+    said, title = f"{description}.", _("Estimated rate of change")
     return framed("".join(inside), width, HEIGHT, key=_named("belief-plot", width), title=title, description=said)
 
 
@@ -153,7 +153,7 @@ def _sentence(polls: float, found: float, budget: float, best: float) -> str:
     """best: what the present budget finds an hour if it is split as well as the others are here."""
     if polls == budget:
         return _(
-            "At {polls} polls/s, as now, about {found} changes an hour at the best split.",
+            "At {polls} polls/s, as now, about {found} changes per hour at best.",
             polls=figure(polls),
             found=figure(found),
         )
@@ -202,7 +202,7 @@ def _drawn(
             sentence_2=last.sentence,
             scheduled=figure(scheduled),
         )
-        + ("" if uniform is None else _(", evenly split {uniform}", uniform=figure(uniform)))
+        + ("" if uniform is None else _(", if polled equally {uniform}", uniform=figure(uniform)))
         + "."
     )
     return framed(
@@ -258,9 +258,9 @@ def calibration_plot(points: Sequence[DecilePoint]) -> str:
         shape = "mean" if point.polls >= _ENOUGH else "mean few"
         inside.append(f'<path class="whisker" d="M{x(point.predicted)} {y(low)}V{y(high)}"/>')
         inside.append(f'<circle class="{shape}" cx="{x(point.predicted)}" cy="{y(point.found)}" r="{radius}"/>')
-    description = sentence(points) or _("No poll was foretold yet.")
+    description = sentence(points) or _("No check was predicted yet.")
     return framed(
-        "".join(inside), SIZE, SIZE, key="calibration-plot", title=_("Foretold and found"), description=description
+        "".join(inside), SIZE, SIZE, key="calibration-plot", title=_("Predicted and found"), description=description
     )
 
 
@@ -387,7 +387,7 @@ def hours_plot(counts: Sequence[int]) -> str:
     inside = f'<path class="bars" d="{"".join(bars)}"/>'
     width = _HOUR_WIDTH * len(counts)
     return framed(
-        inside, width, _HOUR_HEIGHT, key="hours-plot", title=_("Changes an hour"), description=f"{description}."
+        inside, width, _HOUR_HEIGHT, key="hours-plot", title=_("Changes per hour"), description=f"{description}."
     )
 
 

@@ -43,7 +43,7 @@ _KINDS = {
     AddressKind.JSON: N_("data (JSON)"),
     AddressKind.PDF: N_("a PDF document"),
     AddressKind.TEXT: N_("plain text"),
-    AddressKind.FILE: N_("a file without text: only that it differs can be told"),
+    AddressKind.FILE: N_("a file without text: pollerd only sees that it differs"),
 }
 _SORTS = [
     ("-last_change", N_("last change")),

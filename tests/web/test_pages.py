@@ -349,7 +349,7 @@ async def test_a_delay_that_is_never_over_is_no_figure(busy: Web, monkeypatch: p
     monkeypatch.setattr(control, "over_budgets", AsyncMock(return_value=replace(view, timeliness=never)))
     page = (await busy.get("/budget")).text
     assert "<td>–</td><td>~2 min</td><td>~1 min</td>" in page
-    assert "– where a page that changes is not polled at all." in page
+    assert "– if a site that changes is not checked at all." in page
 
 
 @pytest.mark.parametrize("path", ["/", "/system"])

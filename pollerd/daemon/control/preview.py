@@ -148,7 +148,7 @@ class PreviewControl:
         if outcome.body is not None:
             lines = await self._lines(context, outcome)
             page = KeptPage(site.spec.url, outcome.body, outcome.content_type, self._clock(), lines)
-            pages = [one for one in self._kept.pop(site_id, []) if one.url == page.url]
+            pages = [kept for kept in self._kept.pop(site_id, []) if kept.url == page.url]
             self._kept[site_id] = [*pages, page][-_KEPT_OF_SITE:]
             self._forget_oldest()
         return outcome
@@ -215,7 +215,7 @@ class PreviewControl:
         from pollerd.detection.selection.preview import EarlierReading
 
         page = await self._store.history.list_readings(site_id, ReadingFilter(None, selection, None), _VALUES_READ)
-        return [EarlierReading(one.name, one.at, one.value) for one in page.items]
+        return [EarlierReading(reading.name, reading.at, reading.value) for reading in page.items]
 
     async def _fetched(self, context: SiteContext, url: str) -> Outcome:
         access = context.access

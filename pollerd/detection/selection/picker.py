@@ -279,15 +279,15 @@ def _labels(node: Any, inside: frozenset[int] = frozenset()) -> Iterator[Part]:
             break
         heading = bool(re.fullmatch("h[1-6]", before.tag or ""))
         if heading or not steps:
-            for said in _saying(before):
-                yield _LABEL + 0.3 * steps, f"{said} + {chain}"
+            for label in _saying(before):
+                yield _LABEL + 0.3 * steps, f"{label} + {chain}"
         if heading:
             break
         before, chain = _element_before(before), f"{before.tag} + {chain}"
     if node.tag == "td" and node.parent is not None:
         head = next((cell for cell in _children(node.parent) if cell.mem_id != node.mem_id), None)
-        for said in _saying(head):
-            yield _LABEL, f"tr:has(> {said}) > td:nth-child({_position(node)[1]})"
+        for label in _saying(head):
+            yield _LABEL, f"tr:has(> {label}) > td:nth-child({_position(node)[1]})"
     if label := _label_within(node):
         yield _LABEL + 0.2, f"{node.tag}:lexbor-contains({_quoted(label)})"
     first = next(_children(node), None)
@@ -353,7 +353,11 @@ def _ancestors(node: Any) -> Iterator[Any]:
 
 def absolute_path(node: Any) -> str:
     """Returns the path of an element by positions alone, as browsers copy it."""
-    steps = [f"{one.tag}:nth-of-type({_position(one)[0]})" for one in (node, *_ancestors(node)) if one.tag != "body"]
+    steps = [
+        f"{element.tag}:nth-of-type({_position(element)[0]})"
+        for element in (node, *_ancestors(node))
+        if element.tag != "body"
+    ]
     return " > ".join(["body", *reversed(steps)])
 
 
@@ -362,7 +366,7 @@ def _single(node: Any) -> list[SelectorChoice]:
     own = [*_parts(node), *_labels(node)]
     candidates = [SelectorChoice(*_alone(part)) for part in own]
     around = [ancestor for ancestor, _ in zip(_ancestors(node), range(_ANCESTORS), strict=False)]
-    inside = frozenset(one.mem_id for one in (node, *around))
+    inside = frozenset(element.mem_id for element in (node, *around))
     for distance, ancestor in enumerate(around, 1):
         above = [part for part in (*_parts(ancestor), *_labels(ancestor, inside)) if part[0] < _PLAIN_TAG]
         for cost, part in above:
@@ -373,14 +377,14 @@ def _single(node: Any) -> list[SelectorChoice]:
                 if "+" not in own_part
             ]
             path = _path(node, around[: distance - 1])
-            places = sum(_position(one)[0] for one in (node, *around[: distance - 1]))
+            places = sum(_position(element)[0] for element in (node, *around[: distance - 1]))
             candidates.append(SelectorChoice(cost + _POSITION * distance + _PLACE * places, f"{part} > {path}", part))
     candidates.append(SelectorChoice(_POSITION * 30, absolute_path(node), "body"))
     return sorted(candidates, key=_by_cost)
 
 
 def _path(node: Any, between: Iterable[Any]) -> str:
-    steps = [f"{one.tag}:nth-of-type({_position(one)[0]})" for one in (node, *between)]
+    steps = [f"{element.tag}:nth-of-type({_position(element)[0]})" for element in (node, *between)]
     return " > ".join(reversed(steps))
 
 
@@ -474,7 +478,7 @@ class _Versions:
 
 def _paired_lines(page: PickedPage, other: PickedPage) -> dict[int, int]:
     """Returns the lines of a page -> those of another version, where texts are equal or as many lines replace them."""
-    texts, others = ([line.text for line in one.lines] for one in (page, other))
+    texts, others = ([line.text for line in version.lines] for version in (page, other))
     pairs: dict[int, int] = {}
     at, other_at = 0, 0
     for start, end, other_start, other_end in [
@@ -535,13 +539,17 @@ def _around(node: Any) -> Any:
 
 def _alike(node: Any) -> list[Any]:
     """Returns the elements that are alike around, or at, an element: items of a list, rows of a table, cards."""
-    for one in (node, *_ancestors(node)):
-        if one.tag == "body" or one.parent is None:
+    for element in (node, *_ancestors(node)):
+        if element.tag == "body" or element.parent is None:
             break
-        classes = _named_classes(one)
-        alike = [other for other in _children(one.parent) if other.tag == one.tag and _named_classes(other) == classes]
+        classes = _named_classes(element)
+        alike = [
+            other
+            for other in _children(element.parent)
+            if other.tag == element.tag and _named_classes(other) == classes
+        ]
         if len(alike) > 1 and (
-            one.tag in ("li", "tr", "article", "option", "dd", "dt") or (classes and len(alike) > 2)
+            element.tag in ("li", "tr", "article", "option", "dd", "dt") or (classes and len(alike) > 2)
         ):
             return alike
     return []

@@ -168,18 +168,20 @@ def trial(
     where a page takes too long.
     """
     shown = next(
-        one
-        for one in preview(settings, page.body, page.content_type, page.url, {}, {}, page.pdf_password)
-        if one.name == name
+        selection_shown
+        for selection_shown in preview(settings, page.body, page.content_type, page.url, {}, {}, page.pdf_password)
+        if selection_shown.name == name
     )
     selection = compiled(settings)[name]
     before = compiled(stored_settings or _WHOLE_PAGE)
-    stored = next((one for one in before.all if one.name == name), before.all[0])
+    stored = next((selection_shown for selection_shown in before.all if selection_shown.name == name), before.all[0])
     estimated = stored.version != selection.version
     reader = _Projection(selection, stored, page) if estimated else _Recorded(history)
     if not versions or (isinstance(reader, _Projection) and not reader.fits):
         return SelectionTrial(
-            shown, tuple(SentVerdict(one.change_id, one.detected_at, None, "") for one in versions), estimated
+            shown,
+            tuple(SentVerdict(version.change_id, version.detected_at, None, "") for version in versions),
+            estimated,
         )
     return SelectionTrial(shown, tuple(_verdicts(settings, name, shown.kind, versions, reader)), estimated)
 
@@ -232,12 +234,12 @@ class _Projection:
         readings = {}
         for value in self._selection.values:
             if value.expression is None:
-                found = _in_text(value, self.content(text).decode("utf-8", "replace"))
+                texts = _in_text(value, self.content(text).decode("utf-8", "replace"))
             else:
                 line = self._lines_of_values[value.name]
                 flags = [n == line for n in range(len(self._base))]
-                found = [] if line is None else self._projected(text, flags)
-            reading = read_value(found, value.form)
+                texts = [] if line is None else self._projected(text, flags)
+            reading = read_value(texts, value.form)
             number = None if reading.number is None else float(reading.number)
             readings[value.name] = StoredReading(
                 reading.text, number, reading.moment, reading.currency, reading.problem

@@ -71,7 +71,7 @@ def test_the_slider_says_what_the_curve_has() -> None:
     parsed(plot.svg)
     assert [(row.budget, row.found) for row in plot.rows] == CURVE
     assert plot.rows[plot.step].budget == pytest.approx(6.0)
-    assert plot.sentence == "At 6 polls/s, as now, about 19 changes an hour at the best split."
+    assert plot.sentence == "At 6 polls/s, as now, about 19 changes per hour at best."
     assert plot.rows[0].sentence == "At 0.6 polls/s about 24 % of the changes that 6 find."
     assert plot.rows[-1].sentence == "At 60 polls/s about 111 % more changes than 6 find."
     chosen = benefit_plot(CURVE, 6.0, 15.0, 9.0, step=40)
@@ -88,7 +88,8 @@ def test_a_belief() -> None:
     svg = belief_plot(PageBelief(6.0, 4.0, 9.0, 13.0, known=True))
     parsed(svg)
     assert (
-        "Believed to change 6 times a day, 90 % sure: between 4 times a day and 9 times a day; polled 13 times a" in svg
+        "Changes (estimate): 6 times a day, 90 % sure: between 4 times a day and 9 times a day; polled 13 times a"
+        in svg
     )
     assert len(svg) < 2_500
     assert 'class="interval prior"' in belief_plot(PageBelief(6.0, 4.0, 9.0, None, known=False))

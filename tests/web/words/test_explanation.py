@@ -86,7 +86,7 @@ def test_all_that_is_said_of_a_page_whose_rate_is_known() -> None:
         (
             {"rate_per_day": 1.0, "rate_low_per_day": 0.14, "rate_high_per_day": 5.0},
             {},
-            "but we are far from sure (between once a week and",
+            "but this is far from certain (between once a week and",
         ),
         (
             {"rate_low_per_day": 1.0, "rate_high_per_day": 2.5},
