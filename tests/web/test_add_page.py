@@ -97,7 +97,7 @@ async def test_what_pages_say_is_inert_and_looking_has_a_limit(post: Post, origi
     for expected in (200, 200, 422):
         status, page, _ = await post(url=origin.url("/x"), look="1")
         assert status == expected
-    assert "3 pages a minute" in page
+    assert "3 pages per minute" in page
     assert (await post(url=origin.url("/x")))[0] == 303
 
 

@@ -141,7 +141,7 @@ async def test_the_page_is_fetched_once_and_no_more_than_three_times_a_minute(ru
     for expected in (200, 200, 422):
         status, page = await running.post("/sites/1/counts", {"selection": "default", "read": "1"})
         assert status == expected
-    assert "3 pages a minute" in page
+    assert "3 pages per minute" in page
 
 
 @pytest.mark.parametrize("scripts", [True, False])

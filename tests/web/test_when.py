@@ -197,7 +197,7 @@ async def test_a_page_behind_a_password_is_tried_before_it_is_saved(post: Post, 
     for expected in (200, 422):
         status, page, _ = await post_form(post, {**fields, "try": "1"})
         assert status == expected
-    assert "3 pages a minute" in page
+    assert "3 pages per minute" in page
 
 
 async def post_form(post: Post, fields: dict[str, str]) -> tuple[int, str, str]:
