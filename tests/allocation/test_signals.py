@@ -26,11 +26,12 @@ from pollerd.errors import InvalidValueError
 SITES = 300
 NAN = np.nan
 CHOICES_WITHOUT_SOURCES = (
-    {"changes": "819410d2f075f604", "freshness": "6efb5932b33afb4e", "interest": "65f019dee88d53d3"},
-    {"changes": "2a5ac4fbece2ad82", "freshness": "45411246e44ed789", "interest": "6bdf79c4319c1829"},
+    {"changes": "0a5df768019d5d8d", "freshness": "5501ba97a8c3740c", "interest": "6fa8e0f4fa16a9bb"},
+    {"changes": "fc9c0396f1c04127", "freshness": "1479ec9a4c3b8fb2", "interest": "60eaedeef7e955d3"},
 )
-"""Recorded with the code before signals by `recorded_choices`, on processors with and without AVX-512: numpy has other
-exponentials for the first."""
+"""By `recorded_choices`, on processors with and without AVX-512: numpy has other exponentials for the first.
+
+Recorded when the page's own long run went, before the recall of pushed sources was learned otherwise."""
 KERNELS = {"OPENBLAS_CORETYPE": "Haswell"}
 """Sums round otherwise with other kernels of the matrix library; these run on every processor of the last ten years."""
 
