@@ -17,6 +17,7 @@ from pollerd.api.application import create_api
 from pollerd.api.settings import ApiSettings
 from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.daemon.settings import DaemonSettings
+from pollerd.detection.summary import summarise
 from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteState
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.history import YieldMinute
@@ -29,15 +30,40 @@ from tests.web.conftest import SMALL_OR_CUT, NewReader, Web
 
 DAY = 86_400.0
 DAYS = 30
-PAGES = (  # title, address, tag, changes a day, what changes
-    ("Price of the lamp", "https://shop.example.org/lamp", "shop", 2.0, "49.90 €"),
-    ("Price of the desk", "https://shop.example.org/desk", "shop", 0.7, "349 €"),
-    ("Headlines", "https://news.example.net/feed", "news", 9.0, "Council votes on the bridge"),
-    ("Press releases", "https://agency.example.com/press", "news", 1.5, "Report on harvests is out"),
-    ("Privacy policy", "https://pay.example.com/privacy", "policy", 0.1, "We keep your data for 12 months"),
-    ("Terms of service", "https://pay.example.com/terms", "policy", 0.05, "Section 4: fees"),
-    ("Release notes", "https://docs.example.org/releases", "docs", 0.8, "Version 3.1"),
-    ("Status page", "https://status.example.org/", "docs", 3.0, "All systems work"),
+PAGES: tuple[
+    tuple[str, str, str, float, tuple[str, ...]], ...
+] = (  # title, address, tag, changes a day, what it says in turn
+    ("Price of the lamp", "https://shop.example.org/lamp", "shop", 2.0, ("€ 49.90", "€ 44.90", "€ 46.50")),
+    ("Price of the desk", "https://shop.example.org/desk", "shop", 0.7, ("€ 349.00", "€ 299.00")),
+    (
+        "Headlines",
+        "https://news.example.net/feed",
+        "news",
+        9.0,
+        (
+            "Council votes on the bridge",
+            "Night trains to the coast return",
+            "River below its usual level",
+            "Museum opens late",
+        ),
+    ),
+    (
+        "Press releases",
+        "https://agency.example.com/press",
+        "news",
+        1.5,
+        ("Report on harvests is out", "New head of the agency", "Figures of the third quarter"),
+    ),
+    (
+        "Privacy policy",
+        "https://pay.example.com/privacy",
+        "policy",
+        0.1,
+        ("We keep data for 12 months", "We keep data for 6 months"),
+    ),
+    ("Terms of service", "https://pay.example.com/terms", "policy", 0.05, ("Fees: 1.2 %", "Fees: 1.4 %")),
+    ("Release notes", "https://docs.example.org/releases", "docs", 0.8, ("Version 3.0", "Version 3.1", "Version 3.2")),
+    ("Status page", "https://status.example.org/", "docs", 3.0, ("All systems work", "Mail is delayed")),
 )
 SHOTS = {
     "today": "/",
@@ -52,23 +78,28 @@ SHOTS |= {"site": "/sites/1?days=30", "rules": "/rules", "system": "/system"}
 def history(rng: np.random.Generator, now: float) -> list[list[PollRecord]]:
     """Polls of a month, each site's in order, as batches."""
     batches: list[list[PollRecord]] = []
+    turn: dict[int, int] = {}
     for n in range(160):
         at = now - DAYS * DAY * (1 - n / 160)
         records = []
-        for site_id, (_, url, _, rate, text) in enumerate(PAGES, 1):
+        for site_id, (_, url, _, rate, texts) in enumerate(PAGES, 1):
             changed = n > 0 and rng.uniform() < 1 - np.exp(-rate * DAYS / 160)
             failed = n > 0 and site_id == 8 and n > 154
             outcome = OutcomeKind.FIRST if n == 0 else OutcomeKind.CHANGED if changed else OutcomeKind.UNCHANGED
             outcome = OutcomeKind.TIMEOUT if failed else outcome
-            records.append(_record(site_id, url, at, outcome, n, text))
+            turn[site_id] = turn.get(site_id, 0) + changed
+            before, after = (
+                f"Example page\n{texts[k % len(texts)]}\nContact us\n" for k in (turn[site_id] - 1, turn[site_id])
+            )
+            records.append(_record(site_id, url, at, outcome, n, (before, after)))
         batches.append(records)
     return batches
 
 
-def _record(site_id: int, url: str, at: float, outcome: OutcomeKind, n: int, text: str) -> PollRecord:
+def _record(site_id: int, url: str, at: float, outcome: OutcomeKind, n: int, texts: tuple[str, str]) -> PollRecord:
     gap = DAYS * DAY / 160
     changed = outcome is OutcomeKind.CHANGED
-    body = f"Example page\n{text}\nUpdated {n} times\nContact us\n".encode()
+    before, body = (text.encode() for text in texts)
     failed = outcome is OutcomeKind.TIMEOUT
     return PollRecord(
         poll=Poll(
@@ -80,7 +111,7 @@ def _record(site_id: int, url: str, at: float, outcome: OutcomeKind, n: int, tex
         not_before=at + 5 * 3600.0 if failed else None,
         last_seen_at=at,
         content=body if changed or n == 0 else None,
-        change=ChangeDraft(Media.HTML, f"+ {text}", at - gap) if changed else None,
+        change=ChangeDraft(Media.HTML, summarise(before, body, Media.HTML), at - gap) if changed else None,
     )
 
 
@@ -105,7 +136,9 @@ async def shown(store: Store) -> AsyncIterator[Web]:
         for allocator in ("uniform", "whittle"):  # one that takes over learns from the stored polls
             await daemon.control.allocation.set(allocator=allocator)
         app = create_api(daemon.control, store, registry, ApiSettings(), "1.0")
-        add_pages(app, {"budget": ("5.0", "default"), "min_interval": ("30s", "file pollerd.toml")})
+        add_pages(
+            app, {"budget": ("5.0", "default"), "min_interval": ("30s", "file pollerd.toml"), "topic": ("", "default")}
+        )
         root = await stack.enter_async_context(served(app))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         api = Api(root, store, daemon.control, session, app.state.streams, app.state.tokens, app)
