@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.contract import Allocator
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registry import create
+from pollerd.allocation.whittle.whittle import Whittle
 from pollerd.lab.environments.changes import Changes, ZipfChanges
 from pollerd.lab.environments.driving import drive
 from pollerd.lab.environments.waiting import expected_pending, least_pending, most_in_time, waits
@@ -35,9 +36,14 @@ def taught(objective: str, deadline: float = 30.0, own: NDArray[np.float64] | No
 def test_delay_goes_by_rate_times_squared_gap() -> None:
     allocator = taught("delay")
     now = START + 5e4
-    rates, gaps = allocator.rates(), np.array([10.0, 20.0, 40.0, 80.0])
-    found = allocator.urgency(gaps, now)
-    np.testing.assert_allclose(found / found[0], rates * gaps**2 / (rates[0] * gaps[0] ** 2), rtol=0.1)
+    gaps = np.array([10.0, 20.0, 40.0, 80.0])
+    urgency = allocator.urgency(gaps, now)
+    assert isinstance(allocator, Whittle)
+    belief = allocator.belief
+    assert belief.common_rate.weight == 1.0
+    common = belief.clock.gap(gaps, now)  # the belief drifts over the gap, so the rate is that at its end
+    rates = (belief.predicted_rows(slice(0, 4), common) * belief.rates).sum(1) * belief.factor(slice(0, 4))
+    np.testing.assert_allclose(urgency / urgency[0], rates * common**2 / (rates[0] * common[0] ** 2), rtol=1e-5)
 
 
 def test_a_poll_before_the_deadline_waits_for_all_that_are_due() -> None:
