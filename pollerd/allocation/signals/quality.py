@@ -121,7 +121,7 @@ class LearnedSource:
         return self.delivery_gap if self.delivery_size >= _BATCH_SIGNALS else 0.0
 
     def reported_at(self, now: float) -> float:
-        """Returns when it last told of changes before `now`, epoch s; -inf: never, or it tells of each at once."""
+        """Returns when it last reported changes before `now`, epoch s; -inf: never, or it reports each at once."""
         if self.polled_as != PUSHED:
             return self.fetched_at
         if not self.batch_gap:

@@ -137,11 +137,11 @@ class Signals:
             return np.empty(0, np.int64)
         fresh = np.ones(len(slots))
         if -np.inf < reported_at < now:
-            # undated, since the last reading: it may tell of a change that a poll in between has seen
+            # undated, since the last reading: it may report a change that a poll in between has seen
             fresh = np.where(dated, 1.0, np.clip((now - polled) / (now - reported_at), 0.0, 1.0))
         np.add.at(pairs.number, rows[good], fresh[good].astype(np.float32))
         pairs.begin(now)
-        # half way since it told of changes, if it does not tell of each at once
+        # halfway since its last report, if it does not report each change at once
         undated_at = (now + reported_at) / 2 if -np.inf < reported_at < now else now
         news_at = np.where(dated, at, undated_at)[good]
         pairs.date(rows[good], news_at, fresh[good], None if decay is None else decay[good])
