@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import orjson
@@ -210,7 +211,9 @@ def posted_fetch_form(posted: PostedForm, spec: SiteSpec) -> FetchForm:
     )
     form.steps = [row for row in _posted_steps(posted) if row.target]
     names, values = posted.texts("header_name"), posted.texts("header_value")
-    form.headers = [(name.strip(), value.strip()) for name, value in zip(names, values, strict=False) if name.strip()]
+    form.headers = [
+        (name.strip(), value.strip()) for name, value in zip_longest(names, values, fillvalue="") if name.strip()
+    ]
     form.hours = _posted_hours(posted)
     return form
 
