@@ -144,8 +144,13 @@ class BatchedLakg(BatchedPeriodic):
         self._how_many = np.zeros((runs, settings.resolution + 1))
         self._how_many[:, start] = pages
         self._need = np.full((runs, pages), 1.0 / self._amount_of[start])
-        self._filled = self._how_many @ self._amount_of
+        self._filled = self._sums()
         """Σ amounts of each run, float64[R]: the capacity is 1."""
+
+    def _sums(self) -> NDArray[np.float64]:
+        # A row at a time: a product of matrix and vector rounds otherwise than `Lakg`'s, and one rounding can decide
+        # whether the knapsack is full or which of two pages is the later.
+        return np.asarray((self._how_many[:, None, :] @ self._amount_of[:, None])[:, 0, 0])
 
     def _teach(self, at: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
         full = self._filled >= 1.0
@@ -156,7 +161,7 @@ class BatchedLakg(BatchedPeriodic):
         run = np.arange(self.runs)
         self._how_many[run, before] -= 1
         self._how_many[run, after] += 1
-        self._filled = self._how_many @ self._amount_of
+        self._filled = self._sums()
         np.multiply(self._need, self._filled[:, None] / (1.0 / self.step), out=self.period)
 
 
