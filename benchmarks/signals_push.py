@@ -1,17 +1,17 @@
 """Changes found with pushed signals, through the allocator's contract: 1,000 Zipf pages (or others), ten sources.
 
-Pages change Poisson, p_k = .9 / k per unit of time; the budget is a multiple of all changes. A source announces a share
-of the changes (recall); false signals come at one rate for all pages, so that the precision holds; 0, 0: only false
-ones. `now`: every page named four times a uniform cycle; `never`: none; `half`: half of the pages as `now`, half as
-recall and precision say. `fails`: as recall and precision say up to the middle of the run, only false ones from then
-on; `stops`: none from then on; `recovers`: only false ones up to then. Each mode adds ten sources, so with two of them
-two sources speak for each page; `copy` repeats the signals of the first mode. With `--known` the allocator is told the
-quality of the sources, and believes them. With `--even-precision` the same share
-of each page's signals is false. With `--batches` signals come together, so many uniform cycles apart. Changes found are
-given for each part of the run; freshness, `delay` (mean of all changes, in uniform cycles), `in time` (share of all
-changes found within the deadline, in uniform cycles) and `value` (mean of 2^(-delay / half-life) of all changes, 0 for
-those never found) for its second half. Numbers after ±
-are standard errors over the seeds.
+Pages change Poisson, p_k = .9 / k per unit of time; the budget is a multiple of all changes. A source announces a
+share of the changes (recall); false signals come at one rate for all pages, so that the precision holds; 0, 0: only
+false ones. `now`: every page named four times a uniform cycle; `never`: none; `half`: half of the pages as `now`,
+half as recall and precision say. `fails`: as recall and precision say up to the middle of the run, only false ones
+from then on; `stops`: none from then on; `recovers`: only false ones up to then. Each mode adds ten sources, so with
+two of them two sources speak for each page; `copy` repeats the signals of the first mode. With `--known` the
+allocator is told the quality of the sources, and believes them. With `--even-precision` the same share of each page's
+signals is false. With `--batches` signals come together, so many uniform cycles apart. With `--late` they come so
+many uniform cycles late, each or with `--uneven` as the mean of an exponential distribution. Changes found are given
+for each part of the run; freshness, `delay` (mean of all changes, in uniform cycles), `in time` (share of all changes
+found within the deadline, in uniform cycles) and `value` (mean of 2^(-delay / half-life) of all changes, 0 for those
+never found) for its second half. Numbers after ± are standard errors over the seeds.
 """
 
 from __future__ import annotations
@@ -173,10 +173,11 @@ def waits(changes: Times, polls: Times, begin: float, end: float) -> tuple[NDArr
     return np.asarray(waited[inside]), ~found[inside]
 
 
-def run(policy: Allocator, changes: Times, signals: list[Times], end: float, parts: int) -> Polled:
+def run(policy: Allocator, changes: Times, signals: list[Times], end: float, parts: int, batch: int = BATCH) -> Polled:
+    """batch: polls a choice."""
     last, first, everyone = np.zeros(WORLD.pages), np.full(WORLD.pages, np.inf), np.ones(WORLD.pages, bool)
     at, pages = [], []
-    half, step, stale, seen, said = end / 2, BATCH / policy.budget, 0.0, 0, [0] * len(signals)
+    half, step, stale, seen, said = end / 2, batch / policy.budget, 0.0, 0, [0] * len(signals)
     found, happened = np.zeros(parts), np.zeros(parts)
     for now in np.arange(1, int(end / step)) * step:
         until, part = int(np.searchsorted(changes.at, now, side="right")), int(parts * now / end)
@@ -187,7 +188,7 @@ def run(policy: Allocator, changes: Times, signals: list[Times], end: float, par
             until = int(np.searchsorted(one.at, now, side="right"))
             give(policy, one.page[said[i] : until], WORLD.sources * i, float(now))
             said[i] = until
-        polled = policy.select(now - last, float(now), everyone, BATCH)
+        polled = policy.select(now - last, float(now), everyone, batch)
         at.append(np.full(len(polled), now))
         pages.append(polled)
         changed = first[polled] < np.inf
@@ -214,6 +215,11 @@ def one_run(args: argparse.Namespace, seed: int) -> tuple[dict[str, float], str]
             signals.append(signals[0])
         elif mode != "none":
             signals.append(signals_of(changes, mode, quality, end, cycle, seed + 1000 * (i + 1)))
+    if args.late:
+        mean = args.late * cycle
+        delay = np.random.default_rng(seed + 5).exponential(mean, max(len(times.at) for times in signals))
+        late = delay if args.uneven else np.full(len(delay), mean)
+        signals = [Times.ordered(times.at + late[: len(times.at)], times.page) for times in signals]
     if args.batches:
         step = args.batches * cycle
         signals = [Times(np.ceil(times.at / step) * step, times.page) for times in signals]
@@ -227,7 +233,7 @@ def one_run(args: argparse.Namespace, seed: int) -> tuple[dict[str, float], str]
     if args.known:
         assert isinstance(policy, Whittle)
         tell(policy, *quality)
-    found = run(policy, changes, signals, end, args.parts)
+    found = run(policy, changes, signals, end, args.parts, args.at_once)
     learned = "; ".join(str(policy.source_quality(WORLD.sources * i)) for i in range(len(signals)))
     return found.numbers(cycle, due, half_life), learned
 
@@ -252,6 +258,9 @@ def main() -> None:
     parser.add_argument("--spread", type=float, default=0.0, help="of log-normal rates; 0: Zipf")
     parser.add_argument("--even-precision", action="store_true")
     parser.add_argument("--batches", type=float, default=0.0, help="uniform cycles between deliveries; 0: each at once")
+    parser.add_argument("--late", type=float, default=0.0, help="uniform cycles from a change to its signal")
+    parser.add_argument("--uneven", action="store_true", help="delays are exponential")
+    parser.add_argument("--at-once", type=int, default=BATCH, help="polls a choice")
     args = parser.parse_args()
     zipf = -np.log1p(-0.9 / np.arange(1, args.pages + 1))
     rates = log_normal(args.pages, args.spread) if args.spread else zipf

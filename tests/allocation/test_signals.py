@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections import deque
 
 import numpy as np
 import pytest
@@ -16,7 +17,15 @@ from pollerd.allocation.evidence import ELSEWHERE, PUSHED, EvidenceBatch
 from pollerd.allocation.learned_state import pack, unpack
 from pollerd.allocation.registry import create
 from pollerd.allocation.signals.pairs import Window
-from pollerd.allocation.signals.quality import LearnedSource, due_level, fetch_gain, signal_weight, waiting_value
+from pollerd.allocation.signals.quality import (
+    DELAYS,
+    LEARNED,
+    LearnedSource,
+    due_level,
+    fetch_gain,
+    signal_weight,
+    waiting_value,
+)
 from pollerd.allocation.signals.signals import Signals
 from pollerd.allocation.signals.waiting import SignalEvidence
 from pollerd.allocation.whittle.belief import VERSION
@@ -50,7 +59,11 @@ def made(sites: int, objective: str = "changes", polls_per_change: float = 1.0) 
 class Pages:
     """Pages that change Poisson, a source that announces changes and gives false signals, and the polls of a policy."""
 
-    def __init__(self, policy: Allocator, sites: int, recall: float, false_rate: float, seed: int = 1) -> None:
+    def __init__(
+        self, policy: Allocator, sites: int, recall: float, false_rate: float, seed: int = 1, late: int = 0
+    ) -> None:
+        """late: polls from a change to the signal that announces it."""
+        self.on_the_way = deque[NDArray[np.int64]]([np.empty(0, np.int64)] * late)
         self.policy, self.sites, self.recall, self.false_rate = policy, sites, recall, false_rate
         self.rng = np.random.default_rng(seed)
         self.last, self.dirty, self.now = np.zeros(sites), np.zeros(sites, bool), 0.0
@@ -65,7 +78,8 @@ class Pages:
             changed = np.flatnonzero(self.rng.random(self.sites) < -np.expm1(-rates * step))
             self.changes += len(changed)
             self.dirty[changed] = True
-            told = changed[self.rng.random(len(changed)) < self.recall]
+            self.on_the_way.append(changed[self.rng.random(len(changed)) < self.recall])
+            told = self.on_the_way.popleft()
             false = np.flatnonzero(self.rng.random(self.sites) < self.false_rate * step)
             slots = {
                 "honest": np.concatenate([told, false]),
@@ -262,6 +276,39 @@ def test_a_batch_of_many_pages_counts_if_it_may_be_true() -> None:
     assert (policy.signals_waiting(everyone) > 0.0).all()
 
 
+def test_a_delay_without_dates_is_learned_from_polls_that_signals_call_for() -> None:
+    """Signals that come a tenth of a cycle late call for polls in vain if they follow the poll of their change."""
+    learned, sites = list[float](), 80
+    for late in (0, 8):
+        policy = made(sites)
+        assert isinstance(policy, Whittle)
+        policy.add_source(0, np.arange(sites))
+        Pages(policy, sites, 1.0, 0.0, late=late).run(10 * sites)
+        of = policy.signals.sources[0]
+        learned.append(of.late / of.learned_cycle)
+        age, rates = np.array([1e-3 * of.learned_cycle, of.learned_cycle]), np.full(2, 0.5)
+        assert of.freshness(age, rates)[1] == pytest.approx(1.0), "it cannot tell of what a poll so long ago has seen"
+        assert (of.freshness(age, rates)[0] > 0.9) == (late == 0)
+    assert learned[0] < 0.01
+    assert 0.04 < learned[1] < 0.2
+
+
+def test_delays_are_learned_by_bayes_rule_and_only_of_pushed_sources_without_dates() -> None:
+    source = LearnedSource(np.arange(3), PUSHED, 100.0)
+    assert source.late < 1.0, "a new one is taken for prompt"
+    for _ in range(20):
+        source.learn_delay(np.log(np.where(DELAYS == 0.25, 0.9, 0.3)))
+    assert source.late == pytest.approx(25.0, rel=0.05)
+    assert source.on_the_way(np.array([0.0, 25.0, 50.0])) @ source.delay_chances == pytest.approx([1, 0.5, 0], abs=0.01)
+    again = LearnedSource(np.arange(3), PUSHED, 100.0)
+    again.learn_again(source.learned())
+    assert again.late == source.late
+    for _ in range(10):
+        source.received(1, np.array([49.0]), 50.0)
+    assert source.late == pytest.approx(10 / 11, rel=0.01), "that of its dates"
+    assert not source.learns_delay
+
+
 def test_quality_that_an_earlier_version_stored_is_read() -> None:
     policy = made(SITES)
     policy.add_source(0, np.arange(SITES), polled_as=5)
@@ -269,10 +316,13 @@ def test_quality_that_an_earlier_version_stored_is_read() -> None:
     Pages(policy, SITES, 0.8, 0.001).run(200)
     assert isinstance(policy, Whittle)
     stored = policy.signals.state()
-    policy.signals.restore({**stored, "signal_quality": stored["signal_quality"][:, :-1]})
-    table = policy.signals.state()["signal_quality"]
-    assert (table[:, :-1] == stored["signal_quality"][:, :-1]).all()
-    assert table[0, -1] == max(table[0, 1] - 1.0, 0.0), "as many true signals as announced changes"
+    known, before = stored["signal_quality"], len(LEARNED)
+    for number in (before, before - 1):
+        policy.signals.restore({**stored, "signal_quality": known[:, :number]})
+        table = policy.signals.state()["signal_quality"]
+        assert (table[:, :number] == known[:, :number]).all()
+        assert table.shape == known.shape
+    assert table[0, before - 1] == max(table[0, 1] - 1.0, 0.0), "as many true signals as announced changes"
 
 
 @pytest.mark.parametrize("mode", ["now", "never"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,11 @@ _BATCH_SIGNALS = 3.0
 """Signals at once, on average, of a pushed source that is taken to deliver in batches, and not as changes happen."""
 START_POLLS = 4.0
 """A new source knows as much of its host's others, or else of all, as that many polls teach."""
+DELAYS = np.r_[0.0, 0.5 ** np.arange(6.0, 0.0, -1.0)]
+"""Mean delays, in uniform cycles, that undated signals of a pushed source may have: evenly from 0 to twice that."""
+_START_DELAY = np.r_[0.0, np.full(len(DELAYS) - 1, -5.0)]
+"""Logarithms of the chances of these delays for a new source, apart from what is the same for all."""
+_KEEP_DELAY = 0.995
 _SILENT_GAPS = 3.0
 """A pushed source silent for this many times its longest gap is no longer taken to say that nothing changed."""
 
@@ -55,7 +60,8 @@ class LearnedSource:
     forgetting, not stored · newest: latest date of the last signals, epoch s, -inf: unknown, not stored. Of a
     pushed source, not stored either: delivered_at, delivered_before: when the last delivery began and the one before,
     epoch s, -inf: none · delivery_gap, s, and delivery_size: means of the last deliveries, 0: unknown · delivered:
-    signals of the last delivery.
+    signals of the last delivery · delay_chances float64[len(DELAYS)]: of its mean delay, if it is pushed and gives no
+    dates.
     """
 
     slots: NDArray[np.int64]
@@ -85,6 +91,7 @@ class LearnedSource:
     delivery_size: float = 0.0
     delivered: float = 0.0
     true: float = 0.0
+    delay_chances: Array = field(default_factory=lambda: _chances(_START_DELAY))
 
     @property
     def recall(self) -> float:
@@ -96,14 +103,46 @@ class LearnedSource:
         return self.false / (self.exposure + self.learned_cycle)
 
     @property
+    def precision(self) -> float:
+        """Share of its signals that told of a change, 0 to 1."""
+        return min(max((self.true + 0.5) / (self.true + self.false), 0.0), 1.0)
+
+    @property
     def say(self) -> float:
         """How far it is believed, 0 to 1."""
         return float(say_at(np.array(self.log_odds)))
 
     @property
     def late(self) -> float:
-        """Mean s by which it tells of a change later than it could have, >= 0: less than one signal's without any."""
+        """Mean s by which it tells of a change later than it could have, >= 0: less than one signal's without any.
+
+        Of a pushed source that gives no dates as far as polls tell; 0 for a new one.
+        """
+        if self.learns_delay:
+            return self.learned_cycle * max(float((self.delay_chances - _chances(_START_DELAY)) @ DELAYS), 0.0)
         return self.late_sum / (self.delays + 1.0)
+
+    @property
+    def learns_delay(self) -> bool:
+        """Whether its delay is learned from polls: it is pushed, as changes happen, and gives no dates."""
+        return self.polled_as == PUSHED and not self.delays and not self.batch_gap
+
+    def on_the_way(self, age: Array) -> Array:
+        """Returns the share of announced changes of which it has not told after `age` s, any shape, by its DELAYS."""
+        longest = 2.0 * self.learned_cycle * DELAYS
+        with np.errstate(divide="ignore", invalid="ignore"):
+            late = np.clip(1.0 - age[..., None] / longest, 0.0, 1.0)
+        return np.where(longest > 0.0, late, 0.0)
+
+    def freshness(self, age: Array, rates: Array) -> Array:
+        """Returns as how many signals one counts that came `age` s after its page's last poll, 0 to 1, any shape.
+
+        It may tell of a change that the poll has seen. rates: 1/s, of changes.
+        """
+        late = self.on_the_way(age) @ self.delay_chances
+        whole = self.recall * rates + self.false_rate
+        rest = np.log(whole / (self.false_rate + self.recall * rates * late))
+        return np.where(late > 0.0, rest / np.log(whole / self.false_rate), 1.0)
 
     def unread(self, now: float) -> float:
         """Returns the s before `now` of which its silence says nothing, >= 0: since it was read, and its delay.
@@ -213,6 +252,11 @@ class LearnedSource:
         odds = _REST_LOG_ODDS + _KEEP_ODDS * (self.log_odds - _REST_LOG_ODDS) + evidence
         self.log_odds = min(max(odds, -MAX_LOG_ODDS), MAX_LOG_ODDS)
 
+    def learn_delay(self, log_chances: Array) -> None:
+        """Learns its delay from a poll of which these are the log chances, by DELAYS."""
+        known = np.log(np.maximum(self.delay_chances, 1e-12))
+        self.delay_chances = _chances(_START_DELAY + _KEEP_DELAY * (known - _START_DELAY) + log_chances)
+
     def received(self, number: int, dates: NDArray[np.float64], now: float) -> None:
         """Counts signals at epoch s, and the delays of those with dates, float64[m] epoch s, none after `now`."""
         self.signals += number
@@ -237,11 +281,10 @@ class LearnedSource:
 
     def quality(self) -> SourceQuality:
         """Returns what was learned of it."""
-        precision = (self.true + 0.5) / (self.true + self.false - 1.0 + 1.0)
         delay = self.delay_sum / self.delays if self.delays else np.nan
         return SourceQuality(
             recall=self.recall,
-            precision=min(max(precision, 0.0), 1.0),
+            precision=self.precision,
             false_rate=self.false_rate,
             delay=float(delay),
             say=self.say,
@@ -251,15 +294,21 @@ class LearnedSource:
     def learned(self) -> list[float]:
         """Returns what was learned, for storage: finite, and -1 as the time of a reading if there was none."""
         kept = replace(self, fetched_at=max(self.fetched_at, -1.0))
-        return [float(getattr(kept, name)) for name in LEARNED]
+        return [float(getattr(kept, name)) for name in LEARNED] + self.delay_chances.tolist()
 
     def learn_again(self, numbers: list[float]) -> None:
         """Restores the output of `learned`, in which its prior is, too: it was worth so many polls at most."""
-        for name, number in zip(LEARNED, numbers, strict=True):
+        for name, number in zip(LEARNED, numbers[: len(LEARNED)], strict=True):
             setattr(self, name, number)
+        self.delay_chances = np.array(numbers[len(LEARNED) :])
         self.prior_polls = START_POLLS
         if self.fetched_at < 0:
             self.fetched_at = -np.inf
+
+
+def _chances(logarithms: Array) -> Array:
+    out = np.exp(logarithms - logarithms.max())
+    return np.asarray(out / out.sum())
 
 
 def say_at(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -269,14 +318,15 @@ def say_at(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
 
 _DELIVERIES = ("delivered_at", "delivered_before", "delivery_gap", "delivery_size", "delivered")
 _NOT_STORED = ("slots", "polled_as", "host", "mean_evidence", "mean_gap", "prior_polls", "newest", *_DELIVERIES)
-LEARNED = tuple(field.name for field in fields(LearnedSource) if field.name not in _NOT_STORED)
-"""Names of the numbers of a source that were learned and are stored."""
+LEARNED = tuple(one.name for one in fields(LearnedSource) if one.name not in (*_NOT_STORED, "delay_chances"))
+"""Names of the numbers of a source that were learned and are stored; the chances of its delays follow them."""
+_STORED = len(LEARNED) + len(DELAYS)
 
 
 def stored_quality(quality: NDArray[np.float64], sources: int) -> NDArray[np.float64]:
-    """Returns the stored numbers of sources as float64[sources, len(LEARNED)].
+    """Returns the stored numbers of sources as float64[sources, len(LEARNED) + len(DELAYS)].
 
-    Version 0.1 stored no number of true signals: it was that of announced changes.
+    Version 0.1 stored no number of true signals: it was that of announced changes. No delays were learned at first.
 
     Raises InvalidValueError for another number of numbers, or some that `LearnedSource.learned` cannot have given.
     """
@@ -284,22 +334,30 @@ def stored_quality(quality: NDArray[np.float64], sources: int) -> NDArray[np.flo
         table = quality.reshape(sources, -1)
         true = table[:, LEARNED.index("announced")] - 1.0
         quality = np.column_stack([table, np.maximum(true, 0.0)])
-    if quality.size != len(LEARNED) * sources:
-        allowed = f"signal_quality of {len(LEARNED) * sources} numbers"
+    if quality.size == len(LEARNED) * sources:
+        delays = np.tile(_chances(_START_DELAY), (sources, 1))
+        quality = np.column_stack([quality.reshape(sources, -1), delays])
+    if quality.size != _STORED * sources:
+        allowed = f"signal_quality of {_STORED * sources} numbers"
         raise InvalidValueError("shared_state", allowed, f"{quality.size} numbers")
-    table = quality.reshape(sources, len(LEARNED))
+    table = quality.reshape(sources, _STORED)
     check_learned(table)
     return table
 
 
 def check_learned(table: NDArray[np.float64]) -> None:
-    """Raises InvalidValueError for numbers float64[k, len(LEARNED)] that `LearnedSource.learned` cannot have given."""
-    column = dict(zip(LEARNED, table.T, strict=True))
+    """Raises InvalidValueError for numbers of k sources that `LearnedSource.learned` cannot have given.
+
+    table: float64[k, len(LEARNED) + len(DELAYS)].
+    """
+    column = dict(zip(LEARNED, table.T[: len(LEARNED)], strict=True))
+    delays = table[:, len(LEARNED) :]
     odds = column.pop("log_odds")
     column.pop("fetched_at")
     least = np.stack([column.pop(name) for name in ("learned_cycle", "announced", "unannounced", "false")])
     rest = np.stack(list(column.values()))
-    sound = (least > 0).all() and (rest >= 0).all() and (np.abs(odds) <= MAX_LOG_ODDS).all()
+    chances = (delays >= 0).all() and (np.abs(delays.sum(1) - 1.0) < 1e-6).all()
+    sound = chances and (least > 0).all() and (rest >= 0).all() and (np.abs(odds) <= MAX_LOG_ODDS).all()
     if not sound:
         raise InvalidValueError("shared_state", "sources with sums of 0 or more", "others")
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.evidence import ELSEWHERE, PUSHED, SourceQuality
 from pollerd.allocation.signals.pairs import Clock, Pairs, SignalReading, SignalTimes, Window, normalised, read, windows
-from pollerd.allocation.signals.quality import LearnedSource, PooledQuality, say_at, stored_quality
+from pollerd.allocation.signals.quality import DELAYS, LearnedSource, PooledQuality, say_at, stored_quality
 from pollerd.allocation.slots import Since, distinct_slots
 from pollerd.errors import InvalidValueError
 
@@ -139,8 +139,14 @@ class Signals:
         if -np.inf < reported_at < now:
             # undated, since the last reading: it may report a change that a poll in between has seen
             fresh = np.where(dated, 1.0, np.clip((now - polled) / (now - reported_at), 0.0, 1.0))
-        np.add.at(pairs.number, rows[good], fresh[good].astype(np.float32))
         pairs.begin(now)
+        if of.learns_delay:
+            age = now - polled[good]
+            fresh[good] = of.freshness(age, rates[good])
+            # the only signal since the last poll teaches the delay
+            first = np.isposinf(pairs.came[rows[good]])
+            pairs.came[rows[good]] = np.where(first & np.isfinite(age), age, np.nan)
+        np.add.at(pairs.number, rows[good], fresh[good].astype(np.float32))
         # halfway since its last report, if it does not report each change at once
         undated_at = (now + reported_at) / 2 if -np.inf < reported_at < now else now
         news_at = np.where(dated, at, undated_at)[good]
@@ -209,6 +215,7 @@ class Signals:
         learned: set[int] = set()
         for window, row in zip(of, self.pairs.levels(slots), strict=True):
             chances = self._by_recall(row, window, read_before, rates, rows, changed)
+            self._learn_delays(row, with_signals, rates, reading.quiet[:, 0] / rates[:, 0], changed)
             self._learn_source(window, row, after / caught, rates, changed, factor, chances)
             there = row[row >= 0]
             self.pairs.use_up(there)
@@ -241,6 +248,27 @@ class Signals:
             unchanged = (likely * np.exp(-then.level)).sum(1)
             out[:, k] = np.log(np.maximum(np.where(changed, likely.sum(1) - unchanged, unchanged), _SURE))
         return out
+
+    def _learn_delays(
+        self, row: NDArray[np.int64], belief: Array, rates: Array, gap: Array, changed: NDArray[np.bool_]
+    ) -> None:
+        """Learns the delays of sources without dates, of one level, by what polls found after one signal.
+
+        belief, rates float64[k, K]: of the page's rate, with signals; gap float64[k], s.
+        """
+        for i in np.flatnonzero(row >= 0).tolist():
+            of = self.sources[int(self.pairs.source[row[i]])]
+            came = float(self.pairs.came[row[i]])
+            if not of.learns_delay or not np.isfinite(came):
+                continue
+            told, longest = of.recall * rates[i, :, None], np.maximum(2.0 * of.learned_cycle * DELAYS, 1e-300)
+            open_ = np.minimum(gap[i], longest)
+            level = rates[i, :, None] * (1.0 - of.recall) * gap[i] + told * (open_ - open_**2 / (2.0 * longest))
+            # pages of which more signals are false than of others are no sign of a delay
+            false_rate = np.maximum(of.false_rate, told * (1.0 / max(of.precision, _SURE) - 1.0))
+            level += np.log((false_rate + told) / (false_rate + told * of.on_the_way(np.array(came))))
+            unchanged = belief[i] @ np.exp(-level)
+            of.learn_delay(np.log(np.clip(1.0 - unchanged if changed[i] else unchanged, _SURE, 1.0)))
 
     def _learn_source(
         self,
