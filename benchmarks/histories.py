@@ -62,7 +62,7 @@ SIGNAL_QUALITY = (0.9, 0.6)
 """Recall and precision of the sources."""
 SIGNAL_POLLS_A_PAGE = 20
 
-OURS_WEB_POLLS = (200, 10_500)
+OURS_WEB_POLLS = (200, 5_200)
 """Polls up to the end of the first interval, at least, and of the last, at most: shares of few polls are chance."""
 
 FADING_PAGES = 60
