@@ -1,5 +1,5 @@
 // What every page does: times in the reader's zone, live events, keys; and what single pages add.
-import { fillZones, writeTimes } from "./times.js";
+import { fillZones, noteZone, writeTimes } from "./times.js";
 import { follow } from "./live.js";
 import { listenForKeys } from "./keys.js";
 import { startInbox } from "./inbox.js";
@@ -14,6 +14,7 @@ for (const one of document.querySelectorAll(".no-script, .needs-script")) one.hi
 writeTimes(document);
 setInterval(() => writeTimes(document), 30_000);
 fillZones();
+noteZone();
 listenForKeys();
 startSlider();
 startSelection();

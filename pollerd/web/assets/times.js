@@ -33,3 +33,12 @@ function words(at, now) {
 export function fillZones() {
   for (const field of document.querySelectorAll("input[data-zone]")) field.value ||= Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
+
+/** Notes the reader's time zone for the server, which puts changes under days; a page that did not know it comes again. */
+export function noteZone() {
+  const note = `pollerd-zone=${Intl.DateTimeFormat().resolvedOptions().timeZone}`;
+  const noted = () => document.cookie.split("; ").includes(note);
+  if (noted()) return;
+  document.cookie = `${note}; path=/; max-age=31536000; samesite=lax`;
+  if (noted() && document.querySelector(".day")) location.reload();
+}
