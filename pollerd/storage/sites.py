@@ -243,6 +243,15 @@ class SiteStore(Subject):
         return [sites[site_id] for site_id in ids[:limit] if site_id in sites], min(len(ids), TROUBLED)
 
     @reads
+    def titles(self, connection: Connection, site_ids: Iterable[int]) -> dict[int, str]:
+        """Returns what the sites are called, by id: by the user, else by the page itself; those without are missing."""
+        title = func.coalesce(site.c.title, site_text.c.page_title)
+        statement = select(site.c.id, title).outerjoin(site_text, site_text.c.site_id == site.c.id)
+        statement = statement.where(self._sql.in_list(site.c.id, "sites"))
+        rows = connection.execute(statement, {"sites": self._sql.id_list(site_ids)})
+        return {site_id: named for site_id, named in rows if named}
+
+    @reads
     def of_users(self, connection: Connection, after: int, limit: int) -> list[Site]:
         """Returns sites with ids above `after`, by id, without those of the focused crawler."""
         return self._read(connection, select_sites().where(site.c.id > after, ~ROBOTS).order_by(site.c.id).limit(limit))

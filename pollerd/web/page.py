@@ -80,7 +80,7 @@ class Asset:
 
 # A page asks for one script, not for each of its modules in turn: a module and all that it imports become one file,
 # each module in a function of its own, so that names do not meet.
-_ENTRIES = ("page.js", "live-worker.js")
+_ENTRIES = ("page.js", "forms.js", "live-worker.js")
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 # Of modules are left out: comments in lines of their own, and the space at the start of lines (no text has such).

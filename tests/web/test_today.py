@@ -96,7 +96,15 @@ async def test_a_change_says_by_which_channels_it_was_sent(busy: Web) -> None:
     def alert(connection: Connection) -> None:
         for channel, state in ((1, "sent"), (2, "dead")):
             row = {"event_id": "e", "kind": "site.changed", "at": 1.0, "rule_id": 1, "channel_id": channel}
-            row |= {"site_id": 3, "change_id": 6, "waits_since": 1.0, "due_at": 1.0, "state": state, "ended_at": 2.0}
+            row |= {
+                "site_id": 3,
+                "url": "https://example.org/2",
+                "change_id": 6,
+                "waits_since": 1.0,
+                "due_at": 1.0,
+                "state": state,
+                "ended_at": 2.0,
+            }
             connection.execute(insert(outbox).values(**row))
 
     await busy.api.store.database.write(alert)
@@ -104,6 +112,8 @@ async def test_a_change_says_by_which_channels_it_was_sent(busy: Web) -> None:
         page = (await busy.get(path)).text
         assert page.count("sent: mail ✓") == 1
         assert page.count("failed: &lt;b&gt;hook") == 1
+    log = (await busy.get("/rules")).text
+    assert log.count("<bdi>Page 2</bdi> <small><bdi>example.org</bdi></small>") == 2, "titles lead in the log, too"
 
 
 async def test_hours_are_counted_from_the_oldest_on(busy: Web) -> None:
