@@ -34,11 +34,7 @@ export function fillZones() {
   for (const field of document.querySelectorAll("input[data-zone]")) field.value ||= Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
-/** Notes the reader's time zone for the server, which puts changes under days; a page that did not know it comes again. */
+/** Notes the reader's time zone for the server, which puts changes under days. */
 export function noteZone() {
-  const note = `pollerd-zone=${Intl.DateTimeFormat().resolvedOptions().timeZone}`;
-  const noted = () => document.cookie.split("; ").includes(note);
-  if (noted()) return;
-  document.cookie = `${note}; path=/; max-age=31536000; samesite=lax`;
-  if (noted() && document.querySelector(".day")) location.reload();
+  document.cookie = `pollerd-zone=${Intl.DateTimeFormat().resolvedOptions().timeZone}; path=/; max-age=31536000; samesite=lax`;
 }
