@@ -601,7 +601,7 @@ class SiteStore(Subject):
     @writes
     def delete_missing(self, connection: Connection, urls: Iterable[str]) -> list[int]:
         """Deletes sites whose URL is not among these; returns their ids. Such a URL is added again when listed."""
-        gone = [site_id for site_id, _ignored in self.missing_from.within(connection, urls)]
+        gone = [site_id for site_id, _url in self.missing_from.within(connection, urls)]
         for start in range(0, len(gone), PIECE):
             connection.execute(self._delete_many, {"sites": self._sql.id_list(gone[start : start + PIECE])})
         return gone
@@ -628,7 +628,7 @@ class SiteStore(Subject):
         """
         added = unchanged = 0
         for piece in pieces():
-            urls = [url for url, _ignored in piece]
+            urls = [url for url, _deleted_at in piece]
             known = self.at.within(connection, urls).keys() | self.deleted_among.within(connection, urls)
             rows = [{"url": url, "deleted_at": at} for url, at in dict(piece).items() if url not in known]
             if rows:
@@ -667,7 +667,7 @@ class SiteStore(Subject):
                 _settled(existing[restore.spec.url], restore) for restore in piece if _differs(existing, restore)
             ]
             self.put_settings.within(connection, differing, now)
-            result.touched.extend(site_id for site_id, _ignored, _ignored in added.added)
+            result.touched.extend(site_id for site_id, _i, _host_id in added.added)
             result.touched.extend(restore.site_id for restore in differing)
             result.added += len(added.added)
             result.changed += len(differing)

@@ -120,7 +120,7 @@ async def _offered(page: Page, site: Site, counts: CountsForm, line: int) -> Res
 
 def _take(counts: CountsForm, form: PostedForm) -> None:
     """Takes an offer into the rows: `take` is what is done with it, then its selector, parted by a space."""
-    verb, _ignored, rest = form.text("take").partition(" ")
+    verb, _space, rest = form.text("take").partition(" ")
     if verb == "value":
         kind, attribute, selector = ([*rest.split(" ", 2), "", ""])[:3]
         counts.values.append(ValueRow(kind, kind, selector, attribute.strip("-"), "first"))

@@ -97,7 +97,7 @@ def _bundled(entry: str, contents: Mapping[str, bytes]) -> bytes:
         if name in made:
             return
         source = _COMMENT.sub("", contents[name].decode())
-        for _ignored, needed in _IMPORT.findall(source):
+        for _names, needed in _IMPORT.findall(source):
             add(needed)
         inside = _IMPORT.sub(lambda match: f"const {match[1]} = {_variable(match[2])};", source)
         exports = ", ".join(_EXPORT.findall(source))

@@ -104,7 +104,7 @@ async def test_pictures_of_a_site_have_an_address(busy: Web, monkeypatch: pytest
 
 
 async def test_an_error_of_a_fragment_is_a_fragment(busy: Web) -> None:
-    form = {"preview": "1", "selections": "{"}
+    form = {"selections": "{"}
     part = await busy.post("/sites/1", form, **{"X-Fragment": "1"})
     assert (part.status, part.headers["X-Fragment"]) == (422, "1")
     assert "selections: must be JSON" in part.text
