@@ -26,7 +26,7 @@ from pollerd.daemon.control.control import Control
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.model import Change, OutcomeKind, Poll
 from pollerd.storage.changes import ChangeFilter, ChangeStore
-from pollerd.storage.sites import SiteStore
+from pollerd.storage.store import Store
 from pollerd.texts import _
 
 # Events beside changes: polls as they happen, and how the daemon is. Encoded once for all streams.
@@ -41,8 +41,8 @@ _SHOWN = 80
 class LiveState:
     """Makes the events `polls` and `health`."""
 
-    def __init__(self, control: Control, sites: SiteStore, version: str) -> None:
-        self._control, self._sites, self._version = control, sites, version
+    def __init__(self, control: Control, store: Store, version: str) -> None:
+        self._control, self._store, self._version = control, store, version
         self.build = ""
         """Names this state of the web pages; empty without them."""
         self._polls: tuple[int, int, bytes] = (-1, 0, b"")
@@ -67,7 +67,7 @@ class LiveState:
             return tick, recent.position, b""
         titles: dict[int, str] = {}
         with contextlib.suppress(DatabaseUnavailableError):  # then addresses name them
-            titles = await self._sites.titles({poll.site_id for poll, _url in recent.polls})
+            titles = await self._store.sites.titles({poll.site_id for poll, _url in recent.polls})
         polls = [_shown(poll, url, titles.get(poll.site_id, "")) for poll, url in recent.polls]
         data = {"polls": polls, "skipped": recent.skipped}
         return tick, recent.position, format_sse_event(event="polls", data_str=orjson.dumps(data).decode())
