@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -91,6 +91,19 @@ class SourceReport:
         self.report.add(self.source, key, Fate.NOTHING_SAID, why)
 
 
+class StoredResult(NamedTuple):
+    """What the other program kept of a page when it last found a change."""
+
+    text: str
+    """At most `RESULT_CHARACTERS` characters."""
+    at: float
+    """Epoch s."""
+
+
+RESULT_CHARACTERS = 100_000
+"""Longest part of a stored text that is compared with what pollerd keeps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Moved:
     """Sites, each as a JSON object of the list formats, and the report."""
@@ -101,6 +114,8 @@ class Moved:
     """For each site the jobs or watches that it is made of, as the report names them."""
     left_out: Sequence[str] = ()
     """Jobs or watches of which no site is made."""
+    results: Mapping[str, StoredResult] = field(default_factory=dict, repr=False)
+    """By job or watch: what it kept last, as far as the file holds it."""
 
     def counts(self) -> dict[Fate, int]:
         """Returns the number of lines of each fate."""
