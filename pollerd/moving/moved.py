@@ -9,9 +9,12 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from pollerd.masking import masked
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 _MAX_CHARACTERS = 300
+COMPARES_SOURCE = N_("(compares the source)")
+"""End of the key of an entry whose program compares the source of a page."""
+_SETTINGS = "settings."
 
 
 class Fate(StrEnum):
@@ -35,6 +38,11 @@ class ReportLine(NamedTuple):
     fate: Fate
     how: str = ""
     """How it is approximated, or why it is not carried."""
+
+    @property
+    def is_of_program(self) -> bool:
+        """Whether it says how the program differs, in the same words for each of its entries."""
+        return self.key.startswith(_SETTINGS) or self.key.endswith(_(COMPARES_SOURCE))
 
     def __str__(self) -> str:
         return f"{self.source}: {self.key}: {self.fate}{f': {self.how}' if self.how else ''}"

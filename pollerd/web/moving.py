@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -98,6 +99,11 @@ class MoveRow:
     reason: str = ""
     """Why it cannot move."""
 
+    @property
+    def is_special(self) -> bool:
+        """Whether something differs that is no difference of all entries of its program."""
+        return any(not line.is_of_program for line in self.differences)
+
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
@@ -107,6 +113,8 @@ class MovePlan:
     look: Sequence[MoveRow]
     """These move, but something of them differs."""
     cannot: Sequence[MoveRow]
+    common: Sequence[tuple[ReportLine, int]]
+    """What differs in the same way in many entries, and in how many."""
     general: Sequence[ReportLine]
     """What is lost besides: settings of the program."""
 
@@ -139,12 +147,15 @@ class MovedList:
                 becomes=[(_label(name), _text(name, value)) for name, value in without_secrets(site).items()],
                 reason=refused.get(number, ""),
             )
-            (cannot if row.reason else look if row.differences else move).append(row)
+            (cannot if row.reason else look if row.is_special else move).append(row)
         cannot += [
-            MoveRow(title=source, reason="; ".join(f"{line.key}: {line.how}" for line in losses.get(source, ())))
-            for source in moved.left_out
+            MoveRow(title=source, reason="; ".join(_own_reasons(losses.get(source, ())))) for source in moved.left_out
         ]
-        return MovePlan(move, look, cannot, [line for line in moved.losses() if line.source not in known])
+        common = Counter(
+            line._replace(source="") for row in (*move, *look) for line in set(row.differences) if line.is_of_program
+        )
+        general = [line for line in moved.losses() if line.source not in known]
+        return MovePlan(move, look, cannot, list(common.items()), general)
 
     def site(self, number: int) -> SiteSpec:
         """Returns a site as it would be imported. Raises `InvalidValueError` if there is none, or it is refused."""
@@ -197,6 +208,12 @@ def _by_source(moved: Moved) -> tuple[dict[str, list[str]], dict[str, list[Repor
     for line in moved.losses():
         losses.setdefault(line.source, []).append(line)
     return carried, losses
+
+
+def _own_reasons(lines: Sequence[ReportLine]) -> list[str]:
+    """Returns why an entry cannot move: each reason once, and only its own."""
+    own = [line for line in lines if not line.is_of_program]
+    return list({line.how: f"{line.key}: {line.how}" for line in own or lines}.values())
 
 
 def _label(name: str) -> str:

@@ -11,8 +11,9 @@ import orjson
 import pytest
 from aiohttp import web
 
-from tests.support.origin import Origin, free_port
+from tests.support.origin import Origin
 from tests.support.origin import Page as Served
+from tests.support.ports import free_port
 from tests.support.process import daemon_process
 from tests.web.conftest import NewReader, Reader, until
 from tests.web.test_browser import NARROW, WIDE, sideways
@@ -39,7 +40,8 @@ class Shop(Origin):
 
 @pytest.fixture
 async def shop() -> AsyncIterator[Shop]:
-    async with Shop() as served:
+    served = Shop()
+    async with served:
         yield served
 
 
@@ -92,6 +94,7 @@ async def test_from_an_address_to_the_difference(
         assert await page.locator("h1").text_content() == "Lamp of brass"
 
         # What counts, and when.
+        await page.locator(".tabs").get_by_role("link", name="What counts").click()
         await (choose_by_click(reader) if scripts else choose_by_typing(reader))
         await page.get_by_role("button", name="Show what it keeps").click()
         await page.locator("#preview section").first.wait_for()
@@ -106,13 +109,14 @@ async def test_from_an_address_to_the_difference(
         assert await sideways(reader) <= 0
 
         # Who is alerted.
+        await page.locator(".tabs").get_by_role("link", name="Alerts").click()
         await page.get_by_role("link", name="Alert me of this").click()
         await page.get_by_role("link", name="add one first").click()
         await page.get_by_role("link", name="Webhook").click()
         await page.get_by_label("Name").fill("hook")
         await page.get_by_label("Address").fill(shop.url("/hook"))
         await page.get_by_role("button", name="Add").click()
-        await page.goto(f"{root}/sites/1")
+        await page.goto(f"{root}/sites/1#alerts")
         await page.get_by_role("link", name="Alert me of this").click()
         await page.get_by_role("button", name="Save").click()
         await page.wait_for_url("**/rules*")

@@ -84,6 +84,17 @@ async def test_jobs_are_tried_and_then_moved(web: Web) -> None:
     assert (again.status, "choose the file again" in again.text) == (422, True)
 
 
+async def test_what_differs_in_all_entries_is_said_once(web: Web) -> None:
+    jobs = b"url: https://a.example/\n---\nurl: https://b.example/\n---\n"
+    jobs += b"url: https://c.example/\nfilter: [{shellpipe: ls}]\n---\ncommand: ls\n"
+    page = (await _tried(web, "urls.yaml", jobs)).text
+    assert "<strong>2 move · 1 cannot · 1 to look at</strong>" in page
+    assert page.count("In 3 entries: <code>filter (compares the source)</code> approximated") == 1
+    cannot = page[page.index("Cannot move") : page.index("Look at these")]
+    assert "compares the source" not in cannot
+    assert cannot.count("starts no programs") == 2, "two sentences, each once"
+
+
 async def test_a_backup_moves_with_its_report(web: Web) -> None:
     data = (FILES / "changedetection-backup.zip").read_bytes()
     page = (await _tried(web, "changedetection-backup.zip", data)).text
