@@ -90,6 +90,7 @@ MORE_SHOTS = {
     "accounts": "/system/accounts",
 }
 """Whole pages that README and docs do not show."""
+_UNREAD = 7
 _ALL = bool(os.environ.get("SCREENSHOTS"))
 STATES = ("month", "empty", "minutes", "trouble")
 TROUBLE: Mapping[int, tuple[OutcomeKind, int | None, str]] = {
@@ -129,7 +130,7 @@ def history(rng: np.random.Generator, now: float) -> list[list[PollRecord]]:
     batches: list[list[PollRecord]] = []
     turn: dict[int, int] = {}
     for n in range(160):
-        at = now - DAYS * DAY * (1 - n / 160)
+        at = now - DAYS * DAY * (1 - (n + 0.97) / 160)  # the last one was some minutes ago
         records = []
         for site_id, (_, url, _, rate, texts) in enumerate(PAGES, 1):
             changed = n > 0 and rng.uniform() < 1 - np.exp(-rate * DAYS / 160)
@@ -157,7 +158,7 @@ def _record(site_id: int, url: str, at: float, outcome: OutcomeKind, n: int, tex
         context=SiteContext(site_id, url, baseline=Baseline(fingerprint=n.to_bytes(16, "big"), media=Media.HTML)),
         state=SiteState.BACKING_OFF if failed else SiteState.ACTIVE,
         failures=n - 154 if failed else 0,
-        not_before=at + 5 * 3600.0 if failed else None,
+        not_before=at + 3600.0 if failed else None,
         last_seen_at=at,
         content=body if changed or n == 0 else None,
         change=ChangeDraft(Media.HTML, summarise(before, body, Media.HTML), at - gap) if changed else None,
@@ -181,6 +182,8 @@ async def shown(store: Store, state: str) -> AsyncIterator[Web]:
         for minute in range(1, 1440):
             if is_long and minute % 20 == 0:
                 await store.history.add_yield(YieldMinute(now - 60.0 * minute, 1200.0, 0.22, 0.15, 0.24))
+        newest = await store.changes.last_id()
+        await store.changes.put_seen("", [(1, max(newest - _UNREAD, 1))], seen=True, undoable=None, now=now)
         registry = CollectorRegistry()
         daemon = await stack.enter_async_context(
             live_daemon(store, LiveSettings(daemon=slow), Instruments(registry, "1"), np.random.default_rng(1))
