@@ -12,11 +12,12 @@ from fastapi import Query, Response
 from pollerd.api.http import Caller, SiteId, Words
 from pollerd.api.inputs import check_selections
 from pollerd.api.sites import SitePatch, shown_site, site_changes
+from pollerd.daemon.control.preview import KeptPage
 from pollerd.detection.edits import unmatched
-from pollerd.detection.selection.picker import Offer, PageLine
+from pollerd.detection.selection.picker import Offer
 from pollerd.detection.selection.preview import SelectionTrial
 from pollerd.errors import InvalidValueError, refusal
-from pollerd.model import DEFAULT_SELECTION, Outcome, Site
+from pollerd.model import DEFAULT_SELECTION, Media, Outcome, Site
 from pollerd.texts import N_, _
 from pollerd.web import counts_form
 from pollerd.web.counts_form import (
@@ -105,7 +106,8 @@ async def _shown(
         verdicts=_in_numbers(trial),
         reading=reading,
         read_at=pages[-1].read_at if pages else None,
-        lines=_drawn(pages[-1].lines, first, trial) if pages else None,
+        lines=_drawn(pages[-1], first, trial) if pages else None,
+        selectors=pages[-1].selectors if pages else (),
         offers=[_in_words(offer) for offer in offers],
     )
 
@@ -132,13 +134,14 @@ LINES_SHOWN = 500
 """Lines of the page that are shown at a time."""
 
 
-def _drawn(lines: Sequence[PageLine], first: int, trial: SelectionTrial | None) -> dict[str, Any]:
-    """Returns the lines of the page to be shown, each with its number and whether it is kept."""
-    shown = lines[first : first + LINES_SHOWN]
-    kept = trial.preview.kept.split("\n") if trial is not None else [line.text for line in lines]
-    left_out = set(unmatched([line.text for line in lines], kept))
+def _drawn(page: KeptPage, first: int, trial: SelectionTrial | None) -> dict[str, Any]:
+    """Returns the lines of the page to be shown, each with its number and whether it is kept; of JSON all are."""
+    lines, is_text = page.lines, page.media is not Media.JSON
+    shown, texts = lines[first : first + LINES_SHOWN], [line.text for line in lines]
+    left_out = set(unmatched(texts, trial.preview.kept.split("\n"))) if trial is not None and is_text else set[int]()
     return {
         "lines": [(first + n, line, first + n not in left_out) for n, line in enumerate(shown)],
+        "are_of_text": is_text,
         "first": first,
         "all": len(lines),
         "next": first + LINES_SHOWN if first + LINES_SHOWN < len(lines) else None,
@@ -207,7 +210,7 @@ def _checked(counts: CountsForm, form: PostedForm, site: Site) -> str | None:
     """Returns the selections that the form says, checked; None: rows have errors. JSON counts if only it was edited."""
     stored = site.spec.selections
     if form.has("json") and counts.json != form_of(stored, counts.selection).json:
-        return _from_json(counts, form, stored)
+        return _from_json(counts, stored)
     check_rows(counts)
     if not counts.is_right:
         return None
@@ -218,7 +221,7 @@ def _checked(counts: CountsForm, form: PostedForm, site: Site) -> str | None:
         return None
 
 
-def _from_json(counts: CountsForm, form: PostedForm, stored: str) -> str | None:
+def _from_json(counts: CountsForm, stored: str) -> str | None:
     try:
         selections = check_selections(orjson.loads(counts.json) if counts.json else None)
     except orjson.JSONDecodeError as error:

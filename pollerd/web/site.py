@@ -15,7 +15,6 @@ from pollerd.api.signals import site_signals
 from pollerd.api.sites import (
     SitePatch,
     SiteSchema,
-    current_site,
     redirect_proposal,
     shown_site,
     site_changes,
@@ -52,7 +51,8 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
     site = await ports.store.sites.get(site_id)
     if days is None:  # all that there is, so far
         days = next((span for span in _SPANS[:2] if now - site.created_at < span * _DAY), _USUAL_SPAN)
-    shown = await current_site(ports, site)
+    live = await ports.control.sites.current(site_id)
+    shown = SiteSchema.of(site, live, ports.store.sites.tags.in_force)
     explained = await ports.control.sites.explain(site_id)
     changes = await ports.store.changes.page(ChangeFilter(site_id=site_id), _VERSIONS)
     states = await ports.store.history.selection_states(site_id)
@@ -64,7 +64,12 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
     return page.show(
         "site.html",
         site=shown,
-        standing=site_standing(shown, now, offline=ports.control.health.status().offline),
+        standing=site_standing(
+            shown,
+            now,
+            offline=ports.control.health.status().offline,
+            asked=live is not None and live.asked,
+        ),
         now=now,
         learned=shown.polls >= POLLS_TO_LEARN,
         explained=explained,
