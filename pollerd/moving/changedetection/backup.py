@@ -16,8 +16,6 @@ from pollerd.moving.changedetection.instance import Instance, Item, Watch, table
 from pollerd.moving.moved import RESULT_CHARACTERS, StoredResult
 from pollerd.texts import N_, _
 
-MAX_ZIP_BYTES = 1024 * 1024 * 1024
-"""Size of a backup: most of it is history, which is not read."""
 MAX_JSON_BYTES = 10 * 1024 * 1024
 """Size of one file in it, and of a `url-watches.json`."""
 MAX_READ_BYTES = 200 * 1024 * 1024
