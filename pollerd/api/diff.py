@@ -129,6 +129,13 @@ def describe(pair: Pair, form: Form, context: int) -> Difference:
     )
 
 
+def side_by_side(before: Sequence[str], after: Sequence[str]) -> list[Row]:
+    """Returns the rows of two texts, given by lines, that were never stored: all of them, equal ones too. CPU-bound."""
+    budget_left = StepBudget()
+    comparison = compare(before[:MAX_LINES], after[:MAX_LINES], budget_left)
+    return _first(_rows(hunks(comparison.blocks, MAX_LINES), before, after, budget_left))[0]
+
+
 def plain(pair: Pair, difference: Difference) -> str:
     """Returns the unified difference as plain text. Replaces terminal control characters."""
     if difference.text is None:
@@ -164,7 +171,7 @@ def _side(content: Content, at: float | None) -> Side:
 
 def _first(items: Iterator[T]) -> tuple[list[T], bool]:
     """Returns as many items as may be shown, and whether there are more."""
-    first = [item for _ignored, item in zip(range(MAX_SHOWN), items, strict=False)]
+    first = [item for _i, item in zip(range(MAX_SHOWN), items, strict=False)]
     return first, next(items, None) is not None
 
 

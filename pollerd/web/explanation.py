@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from pollerd.api.sites import SiteSchema
-from pollerd.daemon.views import ComingChangesView, ExplanationView, FeedView
+from pollerd.daemon.views import ExplanationView, FeedView
 from pollerd.planning import about
 from pollerd.texts import _, n_
 from pollerd.web.standing import POLLS_TO_LEARN
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 
 def words(explained: ExplanationView, page: SiteSchema, now: float, *, sites: int = 0) -> list[Sentence]:
     """Returns the sentences that explain the polling of a page at time `now` (epoch s), among so many `sites`."""
-    sentences = [_rate(explained, page), _coming_month(explained.next_30_days), _now(explained, page, now, sites)]
+    sentences = [_rate(explained, page), _coming_month(explained, page), _now(explained, page, now, sites)]
     sentences += [_pace(explained, now), _waiting(explained, page)]
     if explained.capped_to_uniform:
         sentences.append(
@@ -57,11 +57,14 @@ def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
             ),
         )
     low, high = explained.rate_low_per_day, explained.rate_high_per_day
+    if not page.changes:  # a rate, and more so the start of it, would contradict what was seen
+        seen = n_("No change was found in {count} check.", "No change was found in {count} checks.", page.polls)
+        if high is None:
+            return (seen,)
+        return (seen, _(" If it changes, then at most "), Strong(how_often(high)), _(" (95 % sure)."))
     if low is not None and high is not None and not low <= rate <= high:
         # The mean of a skew belief, which a small chance of a much higher rate moves.
-        between = Strong(
-            _("between {how_often} and {how_often_2}", how_often=how_often(low), how_often_2=how_often(high))
-        )
+        between = Strong(_("between {low} and {high}", low=how_often(low), high=how_often(high)))
         return (
             _("It changes "),
             between,
@@ -73,24 +76,25 @@ def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
     elif high > _FAR_FROM_SURE * max(low, 0.0):
         parts.append(
             _(
-                ", but this is far from certain (between {how_often} and {how_often_2}). More checks will show.",
-                how_often=how_often(low),
-                how_often_2=how_often(high),
+                ", but this is far from certain (between {low} and {high}). More checks will show.",
+                low=how_often(low),
+                high=how_often(high),
             )
         )
     else:
         parts.append(
             _(
-                " (90 % sure: between {how_often} and {how_often_2}).",
-                how_often=how_often(low),
-                how_often_2=how_often(high),
+                " (90 % sure: between {low} and {high}).",
+                low=how_often(low),
+                high=how_often(high),
             )
         )
     return tuple(parts)
 
 
-def _coming_month(coming: ComingChangesView | None) -> Sentence:
-    if coming is None:
+def _coming_month(explained: ExplanationView, page: SiteSchema) -> Sentence:
+    coming = explained.next_30_days
+    if coming is None or (coming.high and not page.changes):
         return ()
     if not coming.high:
         return (_("In the coming month it will probably not change."),)
@@ -214,33 +218,39 @@ def _least(explained: ExplanationView) -> Sentence:
 
 
 _REASONS: Mapping[str, Callable[[ExplanationView, SiteSchema], Sentence]] = {
-    "paused by the user": lambda *_ignored: (_("You paused it."),),
-    "the server said 410": lambda e, _ignored: (
+    "paused by the user": lambda _explained, _page: (_("You paused it."),),
+    "the server said 410": lambda explained, _page: (
         _("The server said it is gone (410); it is checked again rarely."),
-        *_again(e, _(" Next at ")),
+        *_again(explained, _(" Next at ")),
     ),
-    "a poll is under way": lambda *_ignored: (_("It is being polled right now."),),
+    "a poll is under way": lambda _explained, _page: (_("It is being polled right now."),),
     "closed until": _closed,
-    "its address is private": lambda *_ignored: (
+    "its address is private": lambda _explained, _page: (
         _("Its address is a private one, and the daemon runs without --allow-private."),
     ),
-    "its host was paused": lambda e, _ignored: (_("A user paused {e}.", e=_name(e)),),
+    "its host was paused": lambda explained, _page: (_("A user paused {host}.", host=_name(explained)),),
     "the host asked": _host_asked,
-    "robots.txt is unreachable": lambda e, _ignored: (
-        _("We could not read the robots.txt of {e}, so we hold back.", e=_name(e)),
-        *_again(e),
+    "robots.txt is unreachable": lambda explained, _page: (
+        _("We could not read the robots.txt of {host}, so we hold back.", host=_name(explained)),
+        *_again(explained),
     ),
-    "another request": lambda e, _ignored: (_("Another request to {e} is under way.", e=_name(e)),),
-    "the host's interval": lambda e, _ignored: (
-        _("We wait between requests to {e}.", e=_name(e)),
-        *_again(e, _(" Ready at ")),
+    "another request": lambda explained, _page: (_("Another request to {host} is under way.", host=_name(explained)),),
+    "the host's interval": lambda explained, _page: (
+        _("We wait between requests to {host}.", host=_name(explained)),
+        *_again(explained, _(" Ready at ")),
     ),
-    "its change waits": lambda *_ignored: (_("Something was new; we look again before we call it a change."),),
-    "held to the uniform": lambda e, _ignored: (_("It waits for its share of the budget."), *_again(e, _(" Next at "))),
-    "its max-age": lambda e, _ignored: (_("The page said how long it stays as it is."), *_again(e, _(" Next at "))),
-    "probably unchanged": lambda e, _ignored: (
-        *_least(e),
-        *_again(e, _(" Next at ")),
+    "its change waits": lambda _explained, _page: (_("Something was new; we look again before we call it a change."),),
+    "held to the uniform": lambda explained, _page: (
+        _("It waits for its share of the budget."),
+        *_again(explained, _(" Next at ")),
+    ),
+    "its max-age": lambda explained, _page: (
+        _("The page said how long it stays as it is."),
+        *_again(explained, _(" Next at ")),
+    ),
+    "probably unchanged": lambda explained, _page: (
+        *_least(explained),
+        *_again(explained, _(" Next at ")),
     ),
     "its min_interval": _min_interval,
 }

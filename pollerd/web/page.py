@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from importlib import resources
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import orjson
 from fastapi import APIRouter, Depends, Request, Response
@@ -47,11 +47,15 @@ from pollerd.limits import LeakyBuckets
 from pollerd.planning import about
 from pollerd.plots import moment_text
 from pollerd.quantities import counted
+from pollerd.scheduling.windows import zone_of
 from pollerd.texts import _
 from pollerd.timestamps import rfc3339
 from pollerd.web import words
 from pollerd.web.http import PAGE_HEADERS, POLICY, Posted, ours, posted_form, query
 from pollerd.web.words import Moment, Part, Strong, visible
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 # The stylesheet and the scripts: kept in memory, under addresses that change with their contents.
 
@@ -76,7 +80,7 @@ class Asset:
 
 # A page asks for one script, not for each of its modules in turn: a module and all that it imports become one file,
 # each module in a function of its own, so that names do not meet.
-_ENTRIES = ("page.js", "live-worker.js")
+_ENTRIES = ("page.js", "forms.js", "live-worker.js")
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 # Of modules are left out: comments in lines of their own, and the space at the start of lines (no text has such).
@@ -93,7 +97,7 @@ def _bundled(entry: str, contents: Mapping[str, bytes]) -> bytes:
         if name in made:
             return
         source = _COMMENT.sub("", contents[name].decode())
-        for _ignored, needed in _IMPORT.findall(source):
+        for _names, needed in _IMPORT.findall(source):
             add(needed)
         inside = _IMPORT.sub(lambda match: f"const {match[1]} = {_variable(match[2])};", source)
         exports = ", ".join(_EXPORT.findall(source))
@@ -180,6 +184,7 @@ async def service_worker(request: Request) -> Response:
 UNREAD_COUNTED = 1_000
 """Unread changes are counted so far."""
 _THEME, _THEMES, _THEME_SECONDS = "pollerd-theme", frozenset({"light", "dark"}), 366 * 86_400
+_ZONE = "pollerd-zone"
 PAGE_FORM = "page"
 """Name of the forms of pages: one token serves all forms of a session."""
 _FRAGMENT = "x-fragment"
@@ -261,6 +266,14 @@ class Page:
         """The colours that the reader chose, `light` or `dark`; empty: those of the system."""
         chosen = self.request.cookies.get(_THEME, "")
         return chosen if chosen in _THEMES else ""
+
+    @property
+    def zone(self) -> ZoneInfo | None:
+        """The reader's time zone, as the script of an earlier page noted it; None: it is not known."""
+        try:
+            return zone_of(self.request.cookies[_ZONE], _ZONE)
+        except (KeyError, InvalidValueError):
+            return None
 
     @property
     def is_fragment(self) -> bool:
@@ -487,7 +500,7 @@ def environment(asset_url: Callable[[str], str]) -> Environment:
         "counted": counted,
         "link": _link,
         "tag_colour": _tag_colour,
-        "shown_url": _shown_url,
+        "shown_url": shown_url,
         "host": _shown_host,
     }
     for name in made.list_templates():
@@ -507,7 +520,7 @@ def _link(url: str) -> str | None:
     return url if url.lower().startswith(("http://", "https://")) else None
 
 
-def _shown_url(url: str) -> str:
+def shown_url(url: str) -> str:
     """Returns an address as people read it: without scheme, and the slash at its end."""
     return url.partition("://")[2].removesuffix("/") or url
 
