@@ -8,11 +8,12 @@ resort. Of those that pick the same thing in all versions of the page the shorte
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 from selectolax.lexbor import SelectolaxError
 
 from pollerd.detection.edits import gaps
@@ -21,11 +22,11 @@ from pollerd.detection.media import to_utf8
 from pollerd.detection.selection.steps.page import HtmlPage
 from pollerd.detection.selection.values.form import Kind, ValueFormat
 from pollerd.detection.selection.values.read import read_value
-from pollerd.model import READER
+from pollerd.model import READER, Box
 
 LINES_MAX = 5_000
 """Most lines of a page that can be picked."""
-_LINE_MAX = 300
+LINE_MAX = 300
 _ANCESTORS = 8
 """How far up a part of a selector is looked for."""
 _CANDIDATES = 120
@@ -43,6 +44,8 @@ class PageLine(Struct, frozen=True):
     depth: int
     """How many lists and tables are around it."""
     text: str
+    box: Box | None = None
+    """Where it is in the picture of the page; None: there is none, or it is not to be seen."""
 
 
 class Offer(Struct, frozen=True):
@@ -165,7 +168,7 @@ class PickedPage:
         if text:
             holders = {parent.mem_id: parent for part, parent in texts if part.strip()}
             node = next(iter(holders.values())) if len(holders) == 1 else block
-            self.lines.append(PageLine(node.tag, depth, text[:_LINE_MAX]))
+            self.lines.append(PageLine(node.tag, depth, text[:LINE_MAX]))
             self.nodes.append(node)
         texts.clear()
 
@@ -181,9 +184,35 @@ def _is_hidden(node: Any) -> bool:
     )
 
 
-def lines_of(body: bytes, content_type: str | None) -> tuple[PageLine, ...]:
-    """Returns the lines of a page, at most `LINES_MAX`. Raises SelectionLimitError as `PickedPage`."""
-    return tuple(PickedPage(body, content_type).lines)
+def lines_of(body: bytes, content_type: str | None, boxes: Mapping[str, Box] | None = None) -> tuple[PageLine, ...]:
+    """Returns the lines of a page, at most `LINES_MAX`. Raises SelectionLimitError as `PickedPage`.
+
+    boxes: of its elements, by their `absolute_path`.
+    """
+    page = PickedPage(body, content_type)
+    if not boxes or page.tree.body is None:
+        return tuple(page.lines)
+    box_of, waiting = dict[int, Box | None](), [(page.tree.body, "body")]
+    while waiting:
+        node, path = waiting.pop()
+        box_of[node.mem_id], of_tag = boxes.get(path), dict[str, int]()
+        for child in _children(node):
+            of_tag[child.tag] = of_tag.get(child.tag, 0) + 1
+            waiting.append((child, f"{path} > {child.tag}:nth-of-type({of_tag[child.tag]})"))
+    return tuple(replace(line, box=box_of.get(node.mem_id)) for line, node in zip(page.lines, page.nodes, strict=True))
+
+
+def selectors_of(body: bytes, content_type: str | None) -> list[str]:
+    """Returns selectors of the parts of a page, those that last longest first. Raises as `PickedPage`."""
+    costs: dict[str, float] = {}
+    seen = set[int]()
+    for line in PickedPage(body, content_type).nodes:
+        for node in (line, *_ancestors(line)):
+            if node.mem_id in seen:
+                break
+            seen.add(node.mem_id)
+            costs.update((selector, cost) for cost, selector in _parts(node) if cost <= _TAG_ALONE)
+    return sorted(costs, key=lambda selector: costs[selector])  # stable: in the order of the page
 
 
 # Parts of selectors: (cost, CSS). The lower the cost, the longer a part lasts.
@@ -523,7 +552,7 @@ def _offer(versions: _Versions, what: str, nodes: Sequence[Any], candidates: Seq
 
 
 def _beginning(node: Any) -> str:
-    return " ".join((node.text_lexbor() or "").split())[:_LINE_MAX]
+    return " ".join((node.text_lexbor() or "").split())[:LINE_MAX]
 
 
 def _around(node: Any) -> Any:
@@ -569,14 +598,15 @@ def _values(versions: _Versions, node: Any) -> list[Offer]:
     parts = [node, *(part for part in node.css("*") if part.mem_id != node.mem_id)]
     written = [(part, name, part.attributes.get(name) or "") for part in parts for name in _VALUE_ATTRIBUTES]
     for part, attribute, text in [*written, *((part, "", _beginning(part)) for part in parts)]:
-        kind = _kind_of_value(text, machine=bool(attribute))
+        kind = kind_of_value(text, machine=bool(attribute))
         offer = _offer(versions, "value", [part], _single(part)) if kind else None
         if offer is not None:
             return [Offer("value", offer.selectors, 1, offer.versions, text, kind, attribute)]
     return []
 
 
-def _kind_of_value(text: str, *, machine: bool) -> str:
+def kind_of_value(text: str, *, machine: bool) -> str:
+    """Returns price, number or date, where a text is one; else nothing. machine: it is written for programs."""
     if not _DIGIT.search(text) or len(text) > _LABEL_MAX:
         return ""
     kinds: tuple[Kind, ...] = (
