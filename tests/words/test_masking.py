@@ -142,10 +142,10 @@ def test_names_of_secrets(name: str) -> None:
 @pytest.mark.parametrize("piece", ["@", "http://", "pass", "pass ", ":", '"', "a@:", '{"weight":1,', "%40", "\\"])
 def test_long_texts_take_no_time(piece: str) -> None:
     """Seconds, where a quadratic look would take hours."""
-    text, began = piece * (4_000_000 // len(piece)), time.perf_counter()
+    text, began = piece * (4_000_000 // len(piece)), time.process_time()
     masked(text)
     masked_line(text, SITE)
-    assert time.perf_counter() - began < 20
+    assert time.process_time() - began < 20
 
 
 @pytest.mark.parametrize("name", SITE)
