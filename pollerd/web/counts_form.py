@@ -726,3 +726,23 @@ def ignoring_line(form: CountsForm, before: str, after: str) -> None:
     row = PartRow(kind_of_line(before, after), LINES)
     if row.text and not any(row.same(other) for other in form.ignore):
         form.ignore.append(row)
+
+
+def take_offer(form: CountsForm, text: str) -> None:
+    """Takes an offer of a click into the rows, unless it is there: what is done with it, then its selector.
+
+    text: parted by spaces, `keep`, `ignore` or `value` first; of a value its kind and attribute (`-`: none) follow.
+    """
+    verb, _space, rest = text.partition(" ")
+    if verb == "value":
+        kind, attribute, selector = ([*rest.split(" ", 2), "", ""])[:3]
+        row = ValueRow(kind, kind, selector, attribute.strip("-"), "first")
+        if any((one.source, one.attribute) == (row.source, row.attribute) for one in form.values):
+            return
+        names = itertools.chain([kind], (f"{kind} {n}" for n in itertools.count(2)))
+        row.name = next(name for name in names if name not in form.value_names)
+        form.values.append(row)
+    elif verb in ("keep", "ignore") and rest:
+        rows = form.keep if verb == "keep" else form.ignore
+        if not any(one.same(PartRow(rest)) for one in rows):
+            rows.append(PartRow(rest))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from pollerd.api.sites import SiteSchema
-from pollerd.daemon.views import ComingChangesView, ExplanationView, FeedView
+from pollerd.daemon.views import ExplanationView, FeedView
 from pollerd.planning import about
 from pollerd.texts import _, n_
 from pollerd.web.standing import POLLS_TO_LEARN
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 
 def words(explained: ExplanationView, page: SiteSchema, now: float, *, sites: int = 0) -> list[Sentence]:
     """Returns the sentences that explain the polling of a page at time `now` (epoch s), among so many `sites`."""
-    sentences = [_rate(explained, page), _coming_month(explained.next_30_days), _now(explained, page, now, sites)]
+    sentences = [_rate(explained, page), _coming_month(explained, page), _now(explained, page, now, sites)]
     sentences += [_pace(explained, now), _waiting(explained, page)]
     if explained.capped_to_uniform:
         sentences.append(
@@ -57,6 +57,11 @@ def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
             ),
         )
     low, high = explained.rate_low_per_day, explained.rate_high_per_day
+    if not page.changes:  # a rate, and more so the start of it, would contradict what was seen
+        seen = n_("No change was found in {count} check.", "No change was found in {count} checks.", page.polls)
+        if high is None:
+            return (seen,)
+        return (seen, _(" If it changes, then at most "), Strong(how_often(high)), _(" (95 % sure)."))
     if low is not None and high is not None and not low <= rate <= high:
         # The mean of a skew belief, which a small chance of a much higher rate moves.
         between = Strong(_("between {low} and {high}", low=how_often(low), high=how_often(high)))
@@ -87,8 +92,9 @@ def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
     return tuple(parts)
 
 
-def _coming_month(coming: ComingChangesView | None) -> Sentence:
-    if coming is None:
+def _coming_month(explained: ExplanationView, page: SiteSchema) -> Sentence:
+    coming = explained.next_30_days
+    if coming is None or (coming.high and not page.changes):
         return ()
     if not coming.high:
         return (_("In the coming month it will probably not change."),)

@@ -62,7 +62,7 @@ def words(belief: Belief, slot: int) -> dict[str, str]:
 
 def _prior_source(belief: Belief, slot: int) -> str:
     if not belief.learned:
-        return _("the start: around one change per uniform cycle")
+        return _("at the start: about one change between two checks")
     of_all = n_("learned from {count} poll of all sites", "learned from {count} polls of all sites", belief.polls)
     names = (_("its host's"), _("its neighbours' in the list"))
     more = [name for name, shares in zip(names, belief.group_priors.shares_in(slot), strict=True) if shares]

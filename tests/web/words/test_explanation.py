@@ -58,6 +58,7 @@ SAID = ExplanationView(
 @dataclass(frozen=True)
 class Known:
     polls: int = 100
+    changes: int = 20
     last_poll_at: float | None = NOW - 2_280.0
     last_detail: str = ""
     min_interval: float | None = None
@@ -100,6 +101,16 @@ def test_all_that_is_said_of_a_page_whose_rate_is_known() -> None:
         ),
         ({"next_30_days": ComingChangesView(0, 0, 1)}, {}, "In the coming month it will change at most 1 time (90"),
         ({"next_30_days": ComingChangesView(0, 0, 0)}, {}, "In the coming month it will probably not change. The last"),
+        (
+            {"next_30_days": ComingChangesView(0, 3, 92_519)},
+            {"changes": 0},
+            "No change was found in 100 checks. If it changes, then at most 9 times a day (95 % sure). The last poll",
+        ),
+        (
+            {"rate_low_per_day": None, "rate_high_per_day": None},
+            {"polls": 5, "changes": 0},
+            "No change was found in 5 checks. The last poll",
+        ),
         ({"rate_low_per_day": None}, {}, "This allocator does not say how sure it is."),
         ({}, {"last_poll_at": None}, "It was not polled yet."),
         ({"rank": 2}, {}, "1 page is more urgent."),
