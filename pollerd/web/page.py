@@ -46,7 +46,6 @@ from pollerd.errors import (
 from pollerd.limits import LeakyBuckets
 from pollerd.planning import about
 from pollerd.plots import moment_text
-from pollerd.quantities import counted
 from pollerd.texts import _
 from pollerd.timestamps import rfc3339
 from pollerd.web import words
@@ -79,8 +78,8 @@ class Asset:
 _ENTRIES = ("page.js", "live-worker.js")
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
-# Of modules are left out: comments in lines of their own, and the space at the start of lines (no text has such).
-_COMMENT = re.compile(r"^\s*//.*\n|^\s+|^/\*\*.*\*/\n", re.MULTILINE)
+# Of modules are left out: comments, and the space at the start of lines (no text has such).
+_COMMENT = re.compile(r"^\s*//.*\n|^\s*/\*\*.*\*/\n|^\s+| // .*$", re.MULTILINE)
 _OF_STYLE = re.compile(rb"/\*.*?\*/\n?|^[ \t]+", re.MULTILINE | re.DOTALL)
 """Of a stylesheet: what only people need, who read it in the repository."""
 
@@ -107,6 +106,11 @@ def _variable(name: str) -> str:
     return re.sub(r"\W", "_", name)
 
 
+_STRING = r'"((?:[^"\\\n]|\\.)*)"'
+_TEXT = re.compile(rf"\b(?:_|_parts)\({_STRING}|\bn_\(\s*{_STRING},\s*{_STRING}")
+"""A text of a script, see `texts.js`."""
+
+
 class Assets:
     """All files, and the address that they have in common."""
 
@@ -123,6 +127,16 @@ class Assets:
         digest = hashlib.sha256(b"\0".join(part for name, body in contents.items() for part in (name.encode(), body)))
         self.build = digest.hexdigest()[:16]
         """Names this state of the files."""
+        self._texts = sorted(set(_TEXT.findall(contents["page.js"].decode())))
+
+    def texts(self) -> str:
+        """Returns the texts of scripts in the language of the context, as `texts.js` reads them; empty: in English."""
+        spoken = texts.current()
+        if spoken.code == texts.ENGLISH:
+            return ""
+        translated: dict[str, object] = {text: spoken.gettext(text) for text, one, _many in self._texts if not one}
+        translated |= {one: spoken.plurals(one, many) for _text, one, many in self._texts if one}
+        return orjson.dumps(translated).decode()
 
     def url(self, name: str) -> str:
         """Returns the address of a file. Raises KeyError."""
@@ -156,7 +170,7 @@ async def manifest(request: Request) -> Response:
     document = {
         "name": "pollerd",
         "short_name": "pollerd",
-        "description": "What has changed on the pages that you watch.",
+        "description": _("The changes on the pages that you watch."),
         "id": "/",
         "start_url": "/",
         "scope": "/",
@@ -314,6 +328,7 @@ class Page:
             "status": status,
             "version": self.web.version,
             "fragment": self.is_fragment,
+            "texts": self.web.assets.texts(),
             "csrf": _masked(csrf_token(caller, PAGE_FORM)),
             "caller": caller,
             "may_write": self.may_write,
@@ -484,7 +499,6 @@ def environment(asset_url: Callable[[str], str]) -> Environment:
         "percent": words.percent,
         "about": about,
         "how_often": words.how_often,
-        "counted": counted,
         "link": _link,
         "tag_colour": _tag_colour,
         "shown_url": _shown_url,
