@@ -20,8 +20,7 @@ from pollerd.cli.output import CallError, clean, show_json, showing_progress, wr
 from pollerd.cli.sites import id_of
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.lists.list_document import DOCUMENTS, FORMATS, NOT_SHOWN, Entry, as_utf_8, format_of, read_document
-from pollerd.quantities import counted
-from pollerd.texts import _
+from pollerd.texts import _, n_
 from pollerd.urls import normalise_url
 
 if TYPE_CHECKING:
@@ -217,11 +216,17 @@ def _add(total: dict[str, Any], result: dict[str, Any], before: int, sent: SentL
 
 
 def _stopped(total: dict[str, Any], place: str) -> str:
-    rejected = counted(total["rejected_count"], f"bad {place}", None if place == "line" else _("bad entries"))
-    return _(
-        "{rejected}: read up to {place} {lines_read}, no further; what was added stays",
-        rejected=rejected,
-        place=place,
+    if place == "line":
+        return n_(
+            "{count} bad line: read up to line {lines_read}, no further; what was added stays",
+            "{count} bad lines: read up to line {lines_read}, no further; what was added stays",
+            total["rejected_count"],
+            lines_read=total["lines_read"],
+        )
+    return n_(
+        "{count} bad entry: read up to entry {lines_read}, no further; what was added stays",
+        "{count} bad entries: read up to entry {lines_read}, no further; what was added stays",
+        total["rejected_count"],
         lines_read=total["lines_read"],
     )
 

@@ -158,7 +158,7 @@ class _Check:
             )
         if name not in (_IN_BRACKETS if match["bracket"] else _PLAIN):
             hint = _(_PSEUDO_HINTS.get(name, N_("is not supported; name the elements by tag, class or attribute")))
-            self._refusal.at(match.start(), f'":{match["name"]}" {hint}')
+            self._refusal.at(match.start(), _('":{name}" {hint}', name=match["name"], hint=hint))
 
     def _check_depth(self, plain: str) -> None:
         depth = 0
