@@ -20,7 +20,12 @@ from pollerd.texts import TextLanguage
 @cache
 def catalogue() -> frozenset[str]:
     """The texts that a translation has, also those for one and for many."""
-    with (Path(texts.__file__).parent / "locale/pollerd.pot").open("rb") as file:
+    return catalogue_of(Path(texts.__file__).parent / "locale/pollerd.pot")
+
+
+def catalogue_of(path: Path) -> frozenset[str]:
+    """The English texts of a translation."""
+    with path.open("rb") as file:
         messages = [message.id for message in read_po(file) if message.id]
     return frozenset(text for one in messages for text in ((one,) if isinstance(one, str) else one))
 
