@@ -28,12 +28,12 @@ _EVENTS = {
     "site.gone": N_("is gone"),
     "site.moved": N_("moves"),
     "site.no_text": N_("has no text"),
-    "site.nothing_selected": N_("no longer has the part that is selected"),
+    "site.nothing_selected": N_("loses its watched part"),
 }
 _OF_DAEMON = {
     "daemon.blind": N_("nothing could be checked for a while"),
     "daemon.over_budget": N_("the budget is too small for the intervals"),
-    "channel.down": N_("a channel is refused"),
+    "channel.down": N_("a channel stops working"),
 }
 
 _PLACES = {

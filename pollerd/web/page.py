@@ -602,7 +602,7 @@ def _described(request: Request, error: Exception) -> tuple[int, str, str]:
         details = {HTTPStatus.NOT_FOUND: _("There is no such page.")}
         return (
             error.status_code,
-            HTTPStatus(error.status_code).phrase,
+            _("Not found") if error.status_code == HTTPStatus.NOT_FOUND else HTTPStatus(error.status_code).phrase,
             details.get(HTTPStatus(error.status_code), str(error.detail)),
         )
     if isinstance(error, RequestValidationError | ValidationError):
@@ -613,18 +613,18 @@ def _described(request: Request, error: Exception) -> tuple[int, str, str]:
         field = ".".join(map(str, place))
         return (
             HTTPStatus.UNPROCESSABLE_ENTITY,
-            _("That cannot be used"),
+            _("Invalid input"),
             _("{field}: must be {allowed_by}", field=field, allowed_by=allowed_by(first)),
         )
     if isinstance(error, InvalidValueError):
-        return HTTPStatus.UNPROCESSABLE_ENTITY, _("That cannot be used"), error.text
+        return HTTPStatus.UNPROCESSABLE_ENTITY, _("Invalid input"), error.text
     if isinstance(error, NotFoundError):
         return HTTPStatus.NOT_FOUND, _("Not found"), f"{error}."
     if isinstance(error, DuplicateError):
-        heading = _("Watched already") if error.what == "site" else _("There is one already")
+        heading = _("This site is watched already") if error.what == "site" else _("It exists already")
         return HTTPStatus.CONFLICT, heading, f"{error}."
-    why = _("The database does not answer: {error}. Polling goes on for what is known.", error=error)
-    return HTTPStatus.SERVICE_UNAVAILABLE, _("The database does not answer"), why
+    why = _("Database unavailable: {error}. Polling is paused until it answers.", error=error)
+    return HTTPStatus.SERVICE_UNAVAILABLE, _("Database unavailable"), why
 
 
 # Colours by choice.

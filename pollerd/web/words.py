@@ -167,9 +167,9 @@ JOB_DONE = {
     "pause": N_("paused"),
     "resume": N_("resumed"),
     "tag": N_("tagged"),
-    "untag": N_("a tag removed"),
-    "weight": N_("given a weight"),
-    "limits": N_("given an interval"),
+    "untag": N_("with a tag removed"),
+    "weight": N_("with another weight"),
+    "limits": N_("with another interval"),
     "delete": N_("deleted"),
     "poll": N_("to be checked at once"),
 }

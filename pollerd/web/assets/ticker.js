@@ -3,7 +3,7 @@ import { _, language, n_ } from "./texts.js";
 
 const ROWS = 60;
 const SHOWN = {
-  changed: _("● changed"), same: _("= same"), failed: _("✕ failed"), proving: _("○ awaiting confirmation"),
+  changed: _("● changed"), same: _("= no change"), failed: _("✕ failed"), proving: _("○ awaiting confirmation"),
 };
 
 /** Returns what takes `polls` events; null where the page shows none. */
