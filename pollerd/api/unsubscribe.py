@@ -37,7 +37,8 @@ async def unsubscribe(daemon: Daemon, channel_id: ChannelId, rule_id: RuleId, to
     """The rule no longer sends to this channel; a rule without another channel is muted. RFC 8058."""
     async with daemon.turn:
         await daemon.control.notifications.unsubscribe(channel_id, rule_id, token)
-    return _page(_("Done"), f"<p>{escape(_('This rule sends no more messages to this address.'))}</p>")
+    said = _("This rule sends no more messages to this address.")
+    return _page(_("Done"), f"<p>{escape(said)}</p>")
 
 
 def _page(title: str, body: str) -> Response:

@@ -493,9 +493,8 @@ def _show(difference: dict[str, Any], file: Path) -> None:
         typer.echo(f"{file}, {_place(file)} {rejection['line']}: {clean(rejection['reason'])}", err=True)
     for sign, kind in (("+", "added"), ("-", "removed"), ("!", "left_out_as_deleted")):
         for site in difference[kind]:
-            typer.echo(
-                f"{sign} {clean(site)}{_(' (deleted by hand; only --sync brings it back)') if sign == '!' else ''}"
-            )
+            shown = _("{site} (deleted by hand; only --sync brings it back)", site=clean(site))
+            typer.echo(f"{sign} {shown if sign == '!' else clean(site)}")
     for site in difference["changed"]:
         _show_changed(site["url"], site["fields"])
     for what, word in _BESIDES.items():
