@@ -152,6 +152,7 @@ async def run(sites: int, rounds: int, streams: int, database: str) -> None:
         began = time.perf_counter()
         await filled(daemon, store, sites)
         print(f"{sites:,} sites were added in {time.perf_counter() - began:.0f} s")
+        daemon.parts.scheduler.sites.eligibility.update(time.time(), 20.0)  # as each choice of a daemon that polls
         forecast = asyncio.create_task(daemon.parts.gauges.follow_forecast())  # as in a daemon that runs
         stack.callback(forecast.cancel)
         await asyncio.sleep(FORECAST_SECONDS)

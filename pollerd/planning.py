@@ -246,10 +246,10 @@ def _needed(plan: BudgetPlan) -> str:
         )
         reasons = "; ".join(_reason(limit, sampled=plan.sampled) for limit in plan.limits[:_MAX_REASONS])
         return _(
-            "No budget lets you learn of {goal}{reasons}{reasons_2}.{most}",
+            "No budget lets you learn of {goal}{colon}{reasons}.{most}",
             goal=goal,
-            reasons=": " if reasons else "",
-            reasons_2=reasons,
+            colon=": " if reasons else "",
+            reasons=reasons,
             most=most,
         )
     have = _("you have {current_budget:,g}", current_budget=plan.current_budget)

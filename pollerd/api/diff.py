@@ -164,7 +164,7 @@ def _side(content: Content, at: float | None) -> Side:
 
 def _first(items: Iterator[T]) -> tuple[list[T], bool]:
     """Returns as many items as may be shown, and whether there are more."""
-    first = [item for _ignored, item in zip(range(MAX_SHOWN), items, strict=False)]
+    first = [item for _i, item in zip(range(MAX_SHOWN), items, strict=False)]
     return first, next(items, None) is not None
 
 

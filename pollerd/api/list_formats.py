@@ -109,7 +109,7 @@ def parse_file(file: BinaryIO, form: Format) -> Iterator[Line]:
     if form is Format.JSON_LINES:
         return _parse(lines, _from_json)
     rows = _texts(lines)
-    line = next((text for _ignored, text in islice(rows, _HEADER_WITHIN) if text.strip()), "")
+    line = next((text for _place, text in islice(rows, _HEADER_WITHIN) if text.strip()), "")
     delimiter = next((character for character in "\t;" if character in line.strip() and "," not in line), ",")
     return _parse(rows, partial(_from_csv, _header(line, delimiter), delimiter))
 
@@ -274,9 +274,7 @@ def _from_csv(header: list[str], delimiter: str, line: str) -> SiteSpec | None:
         return None
     cells = _cells(line, "line", delimiter)
     if len(cells) > len(header):
-        raise refusal(
-            "line", _("it has {count} cells, and the header {count_2}", count=len(cells), count_2=len(header))
-        )
+        raise refusal("line", _("it has {cells} cells, and the header {names}", cells=len(cells), names=len(header)))
     return check_spec(_from_texts(zip(header, map(text_of_csv, cells), strict=False)))
 
 

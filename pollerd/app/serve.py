@@ -321,7 +321,8 @@ async def _run_all(
     async with asyncio.TaskGroup() as group:
         with _signals(stop, reload):
             _say_started(daemon, listener)
-            _say_new_default(config)
+            if config.options.node is not None or daemon.control.health.status().sites:  # not in a new database
+                _say_new_default(config)
             warn_of_short_tokens(config)
             watching = None if watch is None else partial(look_on, watch)
             store = daemon.parts.store

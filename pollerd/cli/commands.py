@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Annotated, Any
@@ -14,6 +15,30 @@ from pollerd.app.rooms import LAB
 from pollerd.cli.loading import loading
 from pollerd.cli.output import note_options
 from pollerd.texts import _
+
+_MEANT = {
+    "--listen": "--host --port --bind --address --api-port --api-host --api",
+    "--budget": "--rate --rps --qps --speed --limit",
+    "--min-interval": "--interval --every --period --frequency --refresh",
+    "--database": "--db --sqlite --postgres --storage",
+    "--log-level": "--verbose --debug --quiet --log",
+    "--max-inflight": "--concurrency --workers --threads --parallel",
+    "--contact": "--user-agent --agent --email",
+    "--select": "--css --xpath --jsonpath --selector --filter",
+    "--headers": "--cookie --cookies --header --user-agent",
+    "--credentials": "--auth --user --password --username",
+    "--render": "--browser --js --javascript --chrome",
+    "--windows": "--hours --schedule --time --times",
+    "--weight": "--priority --importance",
+    "--title": "--name --label",
+    "--tag": "--group --folder --category",
+    "--body": "--data --post",
+}
+"""Option -> names that users of other programs try for it."""
+_NEAR = 0.8
+"""Likeness (0 to 1, of `difflib`) from which an option is offered in place of one that does not exist."""
+
+_UsageError: Any = typer.BadParameter.__base__  # which Typer does not name itself
 
 Commands = Mapping[str, tuple[str, str]]
 """Name -> (module below pollerd.cli and attribute, one line of help)."""
@@ -41,6 +66,14 @@ def group_of(commands: Commands, *, name: str | None = None, help_: str, complet
             note_options({parameter.name: parameter.opts for parameter in getattr(innermost, "params", ())}, words)
             return called, command, rest
 
+        def invoke(self, ctx: Any) -> Any:
+            try:
+                return super().invoke(ctx)
+            except _UsageError as error:
+                if getattr(error, "option_name", None) and hasattr(error, "possibilities"):  # there is no such option
+                    error.possibilities = _meant(error)
+                raise
+
     group = typer.Typer(
         cls=Group,
         name=name,
@@ -53,6 +86,14 @@ def group_of(commands: Commands, *, name: str | None = None, help_: str, complet
         group.command(name=command, help=line)(_listed)
     group.callback()(_alone)
     return group
+
+
+def _meant(error: Any) -> list[str]:
+    """Returns the options of the command that its caller probably meant: by another program's name, or by spelling."""
+    parameters = [] if error.ctx is None else error.ctx.command.params
+    options = [spelling for parameter in parameters for spelling in parameter.opts if spelling.startswith("--")]
+    same = [option for option in options if error.option_name in _MEANT.get(option, "").split()]
+    return same or difflib.get_close_matches(error.option_name, options, cutoff=_NEAR)
 
 
 def _loaded(name: str, where: str, line: str) -> Any:

@@ -114,9 +114,7 @@ def list_of(data: bytes, form: str, folder: Path) -> SentList:
 
 def _sites_of(signal_sources: Sequence[dict[str, Any]], entries: Sequence[Entry]) -> list[Entry]:
     """Returns the sites of signal sources that the list does not name: they belong to it."""
-    named = {
-        _normalised(str(entry["url"])) for _ignored, entry in entries if isinstance(entry, dict) and "url" in entry
-    }
+    named = {_normalised(str(entry["url"])) for _number, entry in entries if isinstance(entry, dict) and "url" in entry}
     urls = {
         _normalised(signal_source["url"]): None
         for signal_source in signal_sources

@@ -74,7 +74,7 @@ def _shared(commands: list[tuple[str, Any]]) -> list[Any]:
     return next(
         (
             command.params
-            for _ignored, command in commands
+            for _name, command in commands
             if {*_OF_CLIENTS} <= {parameter.name for parameter in command.params}
         ),
         [],

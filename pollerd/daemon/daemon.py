@@ -162,7 +162,7 @@ class Daemon:
 
     async def _last_commit(self, journal: asyncio.Task[None]) -> bool:
         patience = max(self.parts.runtime.settings.drain_seconds, 1.0)
-        done, _ignored = await asyncio.wait([journal], timeout=patience)
+        done, _unfinished = await asyncio.wait([journal], timeout=patience)
         if not done:
             reason = self.parts.runtime.health.failure or _(
                 "the last commit did not end within {patience:g} s", patience=patience

@@ -282,6 +282,7 @@ class ScheduleExplainer:
                 None if rate is None else _number(rate * DAY_SECONDS),
                 None if earliest is None else max(earliest, now),
                 _number(float(sites.learned_half_life[slot])),
+                bool(sites.asap[slot]),
             )
         return live_sites
 

@@ -55,7 +55,7 @@ async def ask_hub(poster: Poster, hub: str, fields: Mapping[str, str], clock: Ca
     through the guard.
     """
     body, url = urlencode(fields).encode(), hub
-    for _ignored in range(MAX_REDIRECTS + 1):
+    for _hop in range(MAX_REDIRECTS + 1):
         posted = await poster.post(url, _FORM, body, now=clock(), seconds=_SECONDS, most=_MAX_BYTES)
         if posted.status not in _KEEPING_METHOD:
             return _answer(posted)
@@ -255,7 +255,7 @@ def is_signed(body: bytes, signature: str, secret: bytes) -> bool:
 
     Compared in constant time. False for an unknown method.
     """
-    method, _ignored, digest = signature.strip().partition("=")
+    method, _equals, digest = signature.strip().partition("=")
     if method.lower() not in METHODS:
         return False
     right = hmac.new(secret, body, method.lower()).hexdigest()

@@ -26,6 +26,8 @@ class LiveSite:
     """Earliest time of its next poll, epoch s; None: none is scheduled at present."""
     learned_half_life: float | None = None
     """Learned from reads of its changes, s; in force where no half_life is given. None: none is."""
+    asked: bool = False
+    """Whether its next poll comes before all others: a user asked for it, or its settings have changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def detect(outcome: Outcome, baseline: Baseline, elapsed: float | None) -> Detec
     raw = xxhash.xxh3_128_digest(outcome.body)
     if baseline.fingerprint is None:
         normalised = normalise(outcome.body, outcome.content_type)
-        fingerprint, _ignored = under_mask(normalised.content, baseline.mask)
+        fingerprint, _hidden = under_mask(normalised.content, baseline.mask)
         return _first(outcome, _seen(outcome, baseline, normalised, (fingerprint, raw)), normalised)
     if baseline.reader == READER:
         return _compared(outcome, baseline, raw, elapsed)
@@ -167,7 +167,7 @@ def _seen(
 
 
 def _same(outcome: Outcome, seen: Baseline, elapsed: float | None) -> Detection:
-    after, _ignored = last_modified.update_trust(_nothing_new(seen), outcome, changed=False, elapsed=elapsed)
+    after, _age = last_modified.update_trust(_nothing_new(seen), outcome, changed=False, elapsed=elapsed)
     return Detection(OutcomeKind.UNCHANGED, after, _unchanged(elapsed))
 
 
@@ -177,7 +177,7 @@ def _first(outcome: Outcome, seen: Baseline, normalised: Normalised) -> Detectio
     An entry dated months ago (wrong dates, or edited entries) would imply no change for months, and the site would not
     be polled for as long. How many items a feed published in which time is evidence for who counts items.
     """
-    after, _ignored = last_modified.update_trust(seen, outcome, changed=False, elapsed=None)
+    after, _age = last_modified.update_trust(seen, outcome, changed=False, elapsed=None)
     evidence = of_first_poll(normalised.entries, outcome) if normalised.media is Media.FEED else None
     return Detection(OutcomeKind.FIRST, after, evidence, normalised.content)
 

@@ -187,7 +187,7 @@ def recognise(outcome: Outcome, url: str) -> Recognition:
             return _of_text(AddressKind.LIST, "", read.content, "")
         case Media.TEXT:
             return _of_text(AddressKind.TEXT, "", read.content, _("it answered with nothing"))
-    _ignored, html = classify(body, content_type)
+    _media, html = classify(body, content_type)
     return _of_html(html, read.content.decode("utf-8", "replace"), read.no_text, url)
 
 
@@ -300,7 +300,7 @@ def _without_banners(html: bytes, lines: list[str]) -> list[str]:
 def _is_about_consent(lines: list[str], rest: int) -> bool:
     """rest: characters of the page that stand in no banner."""
     about = [line for line in lines if compiled(_CONSENT).search(line)]
-    words = sum(1 for line in about for _ignored in compiled(_CONSENT).finditer(line))
+    words = sum(1 for line in about for _word in compiled(_CONSENT).finditer(line))
     share = _CONSENT_SHARE if rest <= _SHORT_TEXT else 2 * _CONSENT_SHARE
     return words >= _CONSENTS and len(about) >= share * len(lines)
 
@@ -360,7 +360,7 @@ def _linked_data(tree: LexborHTMLParser) -> Iterator[dict[str, Any]]:
             waiting.append(orjson.loads(node.text()))
         except orjson.JSONDecodeError:
             continue
-    for _ignored in range(_MOST_NODES):
+    for _node in range(_MOST_NODES):
         if not waiting:
             return
         value = waiting.pop(0)

@@ -117,7 +117,7 @@ class DocumentWatch:
     def _with_own(self, event: dict[str, Any]) -> list[dict[str, str]]:
         """Returns a request's headers and the site's own; the pattern has matched its origin."""
         sent = dict(event["request"]["headers"])
-        names = {name.lower() for name, _ignored in self._own}
+        names = {name.lower() for name, _value in self._own}
         kept = [(name, str(value)) for name, value in sent.items() if name.lower() not in names]
         return [{"name": name, "value": value} for name, value in (*kept, *self._own)]
 
@@ -307,9 +307,7 @@ class PagePoll:
     async def _new_page(self, context: BrowserContext) -> tuple[Page, CDPSession]:
         page = await context.new_page()
         context.on("page", self._popup)
-        page.on(
-            "crash", lambda _ignored: self._stop(PageRefusedError(OutcomeKind.PROTOCOL_ERROR, _("the page crashed")))
-        )
+        page.on("crash", lambda _page: self._stop(PageRefusedError(OutcomeKind.PROTOCOL_ERROR, _("the page crashed"))))
         return page, await self._document.attach(context, page)
 
     async def _end(self, opened: OpenBrowser, context: BrowserContext | None, session: ProxySession) -> None:
@@ -339,7 +337,7 @@ class PagePoll:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
-    def _stop(self, refusal: PageRefusedError, *_ignored: Any) -> None:
+    def _stop(self, refusal: PageRefusedError, *_sources: Any) -> None:
         if not self._stopped.done():
             self._stopped.set_result(refusal)
 

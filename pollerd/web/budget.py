@@ -142,7 +142,7 @@ async def _allocation(ports: ApiPorts) -> Any:
     work = asyncio.ensure_future(ports.control.allocation.over_budgets())
     _under_way.add(work)
     work.add_done_callback(_under_way.discard)
-    done, _ignored = await asyncio.wait([work], timeout=_CURVE_SECONDS)
+    done, _unfinished = await asyncio.wait([work], timeout=_CURVE_SECONDS)
     return await work if done else ports.control.allocation.view()
 
 

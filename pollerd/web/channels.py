@@ -200,7 +200,7 @@ def _whole_number(name: str, text: str) -> int:
 def _headers(text: str) -> dict[str, str] | list[str]:
     """Returns headers of lines; only names, if no line has a value: then the values stay. Raises InvalidValueError."""
     lines = [line.partition(":") for line in text.splitlines() if line.strip()]
-    headers = {name.strip(): value.strip() for name, _ignored, value in lines}
+    headers = {name.strip(): value.strip() for name, _colon, value in lines}
     if not any(headers.values()):
         return list(headers)
     if not all(headers.values()):

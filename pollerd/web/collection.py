@@ -127,12 +127,14 @@ async def show_collection(
     pages = None
     if view is not None:
         pages = await page.ports.store.collection.list_pages(chosen, None, None, _ROWS, cursor)
+    listed = [] if pages is None else pages.items
     graph = None if view is None else await _graph(page)
     return page.show(
         "collection.html",
         graph=graph,
         view=view,
-        pages=[] if pages is None else pages.items,
+        pages=listed,
+        titles=await page.ports.store.sites.titles({one.site_id for one in listed if one.site_id}) if listed else {},
         next_cursor=None if pages is None else pages.next_cursor,
         cursor=cursor,
         state=state,

@@ -12,11 +12,12 @@ from fastapi import Query, Response
 from pollerd.api.http import Caller, SiteId, Words
 from pollerd.api.inputs import check_selections
 from pollerd.api.sites import SitePatch, shown_site, site_changes
+from pollerd.daemon.control.preview import KeptPage
 from pollerd.detection.edits import unmatched
-from pollerd.detection.selection.picker import Offer, PageLine
+from pollerd.detection.selection.picker import Offer
 from pollerd.detection.selection.preview import SelectionTrial
 from pollerd.errors import InvalidValueError, refusal
-from pollerd.model import DEFAULT_SELECTION, Outcome, Site
+from pollerd.model import DEFAULT_SELECTION, Media, Outcome, Site
 from pollerd.texts import N_, _
 from pollerd.web import counts_form
 from pollerd.web.counts_form import (
@@ -105,7 +106,8 @@ async def _shown(
         verdicts=_in_numbers(trial),
         reading=reading,
         read_at=pages[-1].read_at if pages else None,
-        lines=_drawn(pages[-1].lines, first, trial) if pages else None,
+        lines=_drawn(pages[-1], first, trial) if pages else None,
+        selectors=pages[-1].selectors if pages else (),
         offers=[_in_words(offer) for offer in offers],
     )
 
@@ -120,7 +122,7 @@ async def _offered(page: Page, site: Site, counts: CountsForm, line: int) -> Res
 
 def _take(counts: CountsForm, form: PostedForm) -> None:
     """Takes an offer into the rows: `take` is what is done with it, then its selector, parted by a space."""
-    verb, _ignored, rest = form.text("take").partition(" ")
+    verb, _space, rest = form.text("take").partition(" ")
     if verb == "value":
         kind, attribute, selector = ([*rest.split(" ", 2), "", ""])[:3]
         counts.values.append(ValueRow(kind, kind, selector, attribute.strip("-"), "first"))
@@ -132,13 +134,14 @@ LINES_SHOWN = 500
 """Lines of the page that are shown at a time."""
 
 
-def _drawn(lines: Sequence[PageLine], first: int, trial: SelectionTrial | None) -> dict[str, Any]:
-    """Returns the lines of the page to be shown, each with its number and whether it is kept."""
-    shown = lines[first : first + LINES_SHOWN]
-    kept = trial.preview.kept.split("\n") if trial is not None else [line.text for line in lines]
-    left_out = set(unmatched([line.text for line in lines], kept))
+def _drawn(page: KeptPage, first: int, trial: SelectionTrial | None) -> dict[str, Any]:
+    """Returns the lines of the page to be shown, each with its number and whether it is kept; of JSON all are."""
+    lines, is_text = page.lines, page.media is not Media.JSON
+    shown, texts = lines[first : first + LINES_SHOWN], [line.text for line in lines]
+    left_out = set(unmatched(texts, trial.preview.kept.split("\n"))) if trial is not None and is_text else set[int]()
     return {
         "lines": [(first + n, line, first + n not in left_out) for n, line in enumerate(shown)],
+        "are_of_text": is_text,
         "first": first,
         "all": len(lines),
         "next": first + LINES_SHOWN if first + LINES_SHOWN < len(lines) else None,

@@ -37,7 +37,7 @@ def _text_of_expression(expression: object) -> str | None:
     """Returns an expression for its field; None: the field cannot show it."""
     if not isinstance(expression, Mapping) or len(expression) != 1:
         return None
-    ((_ignored, text),) = expression.items()
+    ((_language, text),) = expression.items()
     return text if isinstance(text, str) and text == text.strip() and expression_of(text) == expression else None
 
 

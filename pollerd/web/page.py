@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from importlib import resources
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import orjson
 from fastapi import APIRouter, Depends, Request, Response
@@ -46,11 +46,15 @@ from pollerd.errors import (
 from pollerd.limits import LeakyBuckets
 from pollerd.planning import about
 from pollerd.plots import moment_text
+from pollerd.scheduling.windows import zone_of
 from pollerd.texts import _
 from pollerd.timestamps import rfc3339
 from pollerd.web import words
 from pollerd.web.http import PAGE_HEADERS, POLICY, Posted, ours, posted_form, query
 from pollerd.web.words import Moment, Part, Strong, visible
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 # The stylesheet and the scripts: kept in memory, under addresses that change with their contents.
 
@@ -75,7 +79,7 @@ class Asset:
 
 # A page asks for one script, not for each of its modules in turn: a module and all that it imports become one file,
 # each module in a function of its own, so that names do not meet.
-_ENTRIES = ("page.js", "live-worker.js")
+_ENTRIES = ("page.js", "forms.js", "live-worker.js")
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 # Of modules are left out: comments, and the space at the start of lines (no text has such).
@@ -92,7 +96,7 @@ def _bundled(entry: str, contents: Mapping[str, bytes]) -> bytes:
         if name in made:
             return
         source = _COMMENT.sub("", contents[name].decode())
-        for _ignored, needed in _IMPORT.findall(source):
+        for _names, needed in _IMPORT.findall(source):
             add(needed)
         inside = _IMPORT.sub(lambda match: f"const {match[1]} = {_variable(match[2])};", source)
         exports = ", ".join(_EXPORT.findall(source))
@@ -127,7 +131,8 @@ class Assets:
         digest = hashlib.sha256(b"\0".join(part for name, body in contents.items() for part in (name.encode(), body)))
         self.build = digest.hexdigest()[:16]
         """Names this state of the files."""
-        self._texts = sorted(set(_TEXT.findall(contents["page.js"].decode())))
+        scripts = (contents[name].decode() for name in _ENTRIES)
+        self._texts = sorted({found for script in scripts for found in _TEXT.findall(script)})
 
     def texts(self) -> str:
         """Returns the texts of scripts in the language of the context, as `texts.js` reads them; empty: in English."""
@@ -194,6 +199,7 @@ async def service_worker(request: Request) -> Response:
 UNREAD_COUNTED = 1_000
 """Unread changes are counted so far."""
 _THEME, _THEMES, _THEME_SECONDS = "pollerd-theme", frozenset({"light", "dark"}), 366 * 86_400
+_ZONE = "pollerd-zone"
 PAGE_FORM = "page"
 """Name of the forms of pages: one token serves all forms of a session."""
 _FRAGMENT = "x-fragment"
@@ -275,6 +281,14 @@ class Page:
         """The colours that the reader chose, `light` or `dark`; empty: those of the system."""
         chosen = self.request.cookies.get(_THEME, "")
         return chosen if chosen in _THEMES else ""
+
+    @property
+    def zone(self) -> ZoneInfo | None:
+        """The reader's time zone, as the script of an earlier page noted it; None: it is not known."""
+        try:
+            return zone_of(self.request.cookies[_ZONE], _ZONE)
+        except (KeyError, InvalidValueError):
+            return None
 
     @property
     def is_fragment(self) -> bool:
@@ -501,7 +515,7 @@ def environment(asset_url: Callable[[str], str]) -> Environment:
         "how_often": words.how_often,
         "link": _link,
         "tag_colour": _tag_colour,
-        "shown_url": _shown_url,
+        "shown_url": shown_url,
         "host": _shown_host,
     }
     for name in made.list_templates():
@@ -521,7 +535,7 @@ def _link(url: str) -> str | None:
     return url if url.lower().startswith(("http://", "https://")) else None
 
 
-def _shown_url(url: str) -> str:
+def shown_url(url: str) -> str:
     """Returns an address as people read it: without scheme, and the slash at its end."""
     return url.partition("://")[2].removesuffix("/") or url
 

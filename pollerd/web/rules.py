@@ -105,7 +105,7 @@ async def _titles(page: Page, ids: str) -> list[str]:
     """Returns titles or addresses of the sites that the field names."""
     numbers = [int(text) for text in ids.replace(",", " ").split() if text.isdecimal() and len(text) < 19][:20]
     sites = await page.ports.store.sites.get_many(numbers) if numbers else []
-    return [site.spec.title or site.spec.url for site in sites]
+    return [site.title or site.spec.url for site in sites]
 
 
 @router.post("/new")

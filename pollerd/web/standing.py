@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pollerd.api.http import ApiPorts
 from pollerd.api.sites import SiteSchema
 from pollerd.errors import InvalidValueError
-from pollerd.model import Detail, OutcomeKind, SiteState
+from pollerd.model import Detail, OutcomeKind, Site, SiteState
 from pollerd.scheduling.windows import opening_times, windows_of
 from pollerd.texts import N_, _, recognised
 
@@ -30,6 +31,7 @@ class Standing(StrEnum):
 
     PAUSED = "paused"
     OFFLINE = "offline"
+    ASKED = "asked"
     BLOCKED = "blocked"
     FAILING = "failing"
     NEW = "new"
@@ -44,6 +46,7 @@ class Standing(StrEnum):
 _SHOWN = {
     Standing.PAUSED: ("‖", N_("paused")),
     Standing.OFFLINE: ("▲", N_("no internet connection")),
+    Standing.ASKED: ("○", N_("to be checked next")),
     Standing.BLOCKED: ("▲", N_("blocked")),
     Standing.FAILING: ("✕", N_("failing")),
     Standing.NEW: ("○", N_("new, not read yet")),
@@ -86,12 +89,29 @@ class StandingShown:
         return _(_SHOWN[self.standing][1])
 
 
-def site_standing(site: SiteSchema, now: float, *, offline: bool = False) -> StandingShown:
+async def standings(ports: ApiPorts, sites: Sequence[Site], now: float) -> list[tuple[SiteSchema, StandingShown]]:
+    """Returns sites as they are shown at `now`, epoch s, with how they stand."""
+    live = await ports.control.sites.shown([site.id for site in sites])
+    offline, tags, shown = ports.control.health.status().offline, ports.store.sites.tags.in_force, []
+    for site in sites:
+        schema, known = SiteSchema.of(site, live.get(site.id), tags), live.get(site.id)
+        asked = known is not None and known.asked
+        shown.append((schema, site_standing(schema, now, offline=offline, asked=asked)))
+    return shown
+
+
+def site_standing(site: SiteSchema, now: float, *, offline: bool = False, asked: bool = False) -> StandingShown:
     """Returns how a site stands at `now`, epoch s.
 
-    offline: whether our own link is down. "Fine" says that the last answer was good and had text, and that five checks
-    at least were made.
+    offline: whether our own link is down. asked: whether its next check comes before all others; then a trouble of the
+    last one says nothing any more. "Fine" says that the last answer was good and had text, and that five checks at
+    least were made.
     """
+    at = _standing(site, now, offline=offline)
+    return StandingShown(Standing.ASKED) if asked and at.trouble is not None else at
+
+
+def _standing(site: SiteSchema, now: float, *, offline: bool) -> StandingShown:
     outcome = site.last_outcome
     if site.state is SiteState.PAUSED:
         return StandingShown(Standing.PAUSED)

@@ -55,6 +55,9 @@ run --max-interval 10s
 run --respect-ttl maybe
 run --proxy foo
 run --memory-sites few
+run --port 8080
+run --interval 5m
+run --user-agent me
 sites add
 sites add example.org
 sites add https://example.org/
@@ -67,6 +70,8 @@ sites add https://new.example/ --weight -1
 sites add https://new.example/ --min-interval 1x
 sites add https://new.example/ --wieght 2
 sites add https://new.example/ --method PUT
+sites add https://new.example/ --css p
+sites add https://new.example/ --cookie a=b
 sites show 9999
 sites show other.example
 sites pause 9999

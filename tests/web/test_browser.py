@@ -196,6 +196,8 @@ async def test_without_either_the_page_asks(busy: Web, new_reader: NewReader) ->
 async def test_the_inbox_by_keys(busy: Web, new_reader: NewReader) -> None:
     reader = await new_reader(busy.root)
     page, changes = reader.page, busy.api.store.changes
+    for site in (1, 2, 3):  # without a tag none are together
+        await busy.api("PATCH", f"/sites/{site}", {"tags": []})
     await visit(reader, busy, "/changes")
     for key in ("j", "o"):
         await page.keyboard.press(key)
@@ -248,6 +250,7 @@ async def test_everything_without_javascript(busy: Web, new_reader: NewReader) -
     await page.locator("input[name=url]").fill("https://example.org/new")
     await page.get_by_role("button", name="Watch", exact=True).click()
     await page.wait_for_url("**/sites/4")
+    await page.get_by_role("link", name="Address and tags").click()
     await page.locator("input[name=title]").fill("Named")
     await page.locator("form", has=page.locator("input[name=title]")).get_by_role("button", name="Save").click()
     await page.get_by_role("heading", name="Named", level=1).wait_for()
@@ -311,7 +314,9 @@ async def test_polls_and_health_are_live(busy: Web, new_reader: NewReader) -> No
     busy.api.control.poll_feed.note([record(1, 1), record(2, 0)])
     await until(lambda: reader.page.locator("#ticker li").nth(1).is_visible())
     said = await reader.page.locator("#ticker li").all_text_contents()
-    assert any("changed" in one and "example.org/news" in one for one in said)
+    assert any("changed" in one and "Page 0" in one for one in said), "its title names a site"
+    places = await reader.page.locator("#ticker a").evaluate_all("links => links.map((link) => link.title)")
+    assert any("example.org/news" in place for place in places)
     await reader.page.locator("#ticker-pause").click()
     assert reader.complaints == []
 

@@ -234,3 +234,26 @@ async def test_a_kind_of_change_is_ignored_from_its_difference(running: Running,
         await page.wait_for_url(f"{running.root}/sites/1#counts")
     (step,) = (await running.site())["selections"]["default"]["steps"]
     assert "Ad <script>" in step["lines"]["drop"][0]["re"]
+
+
+async def test_json_is_picked_line_by_line_and_selectors_are_offered(running: Running, origin: Origin) -> None:
+    stock = [{"sku": "<b>", "price": 5}, {"sku": "lamp", "price": 7}]
+    origin.pages["/stock.json"] = Served(orjson.dumps(stock).decode(), headers={"Content-Type": "application/json"})
+    async with running.session.post(running.root + "/api/v1/sites", json={"url": origin.url("/stock.json")}) as answer:
+        site = f"/sites/{(await answer.json())['id']}/counts"
+    empty = {"selection": "default", "keep": "", "keep_how": "elements"}
+    status, page = await running.post(site, {**empty, "read": "1"})
+    assert status == 200
+    assert '<option value="$[*].price"></option>' in page
+    line = re.search(r'name="pick" value="(\d+)"[^>]*>price: 7<', page)
+    assert line is not None
+    status, page = await running.post(site, {**empty, "pick": line[1]})
+    chosen = re.findall(r'name="take" value="([^"]+)"', page)
+    assert chosen[0] == "keep $[?@.sku == &#39;lamp&#39;].price"
+    assert "ignore $" not in page
+    status, page = await running.post(site, {**empty, "take": "keep $[?@.sku == 'lamp'].price"})
+    assert '<h4>Kept</h4><pre class="text" tabindex="0">7</pre>' in page
+    status, _ = await running.post(site, {**empty, "keep": "$[?@.sku == 'lamp'].price"})
+    assert status == 303
+    status, page = await running.post("/sites/1/counts", {**FIELDS, "read": "1"})
+    assert '<option value="#price"></option>' in page

@@ -25,7 +25,7 @@ from pollerd.model import READER
 
 LINES_MAX = 5_000
 """Most lines of a page that can be picked."""
-_LINE_MAX = 300
+LINE_MAX = 300
 _ANCESTORS = 8
 """How far up a part of a selector is looked for."""
 _CANDIDATES = 120
@@ -165,7 +165,7 @@ class PickedPage:
         if text:
             holders = {parent.mem_id: parent for part, parent in texts if part.strip()}
             node = next(iter(holders.values())) if len(holders) == 1 else block
-            self.lines.append(PageLine(node.tag, depth, text[:_LINE_MAX]))
+            self.lines.append(PageLine(node.tag, depth, text[:LINE_MAX]))
             self.nodes.append(node)
         texts.clear()
 
@@ -184,6 +184,19 @@ def _is_hidden(node: Any) -> bool:
 def lines_of(body: bytes, content_type: str | None) -> tuple[PageLine, ...]:
     """Returns the lines of a page, at most `LINES_MAX`. Raises SelectionLimitError as `PickedPage`."""
     return tuple(PickedPage(body, content_type).lines)
+
+
+def selectors_of(body: bytes, content_type: str | None) -> list[str]:
+    """Returns selectors of the parts of a page, those that last longest first. Raises as `PickedPage`."""
+    costs: dict[str, float] = {}
+    seen = set[int]()
+    for line in PickedPage(body, content_type).nodes:
+        for node in (line, *_ancestors(line)):
+            if node.mem_id in seen:
+                break
+            seen.add(node.mem_id)
+            costs.update((selector, cost) for cost, selector in _parts(node) if cost <= _TAG_ALONE)
+    return sorted(costs, key=lambda selector: costs[selector])  # stable: in the order of the page
 
 
 # Parts of selectors: (cost, CSS). The lower the cost, the longer a part lasts.
@@ -523,7 +536,7 @@ def _offer(versions: _Versions, what: str, nodes: Sequence[Any], candidates: Seq
 
 
 def _beginning(node: Any) -> str:
-    return " ".join((node.text_lexbor() or "").split())[:_LINE_MAX]
+    return " ".join((node.text_lexbor() or "").split())[:LINE_MAX]
 
 
 def _around(node: Any) -> Any:
@@ -569,14 +582,15 @@ def _values(versions: _Versions, node: Any) -> list[Offer]:
     parts = [node, *(part for part in node.css("*") if part.mem_id != node.mem_id)]
     written = [(part, name, part.attributes.get(name) or "") for part in parts for name in _VALUE_ATTRIBUTES]
     for part, attribute, text in [*written, *((part, "", _beginning(part)) for part in parts)]:
-        kind = _kind_of_value(text, machine=bool(attribute))
+        kind = kind_of_value(text, machine=bool(attribute))
         offer = _offer(versions, "value", [part], _single(part)) if kind else None
         if offer is not None:
             return [Offer("value", offer.selectors, 1, offer.versions, text, kind, attribute)]
     return []
 
 
-def _kind_of_value(text: str, *, machine: bool) -> str:
+def kind_of_value(text: str, *, machine: bool) -> str:
+    """Returns price, number or date, where a text is one; else nothing. machine: it is written for programs."""
     if not _DIGIT.search(text) or len(text) > _LABEL_MAX:
         return ""
     kinds: tuple[Kind, ...] = (

@@ -209,5 +209,5 @@ def _json(data: bytes, name: str) -> Item:
         where = f"line {error.lineno}: " if isinstance(error, json.JSONDecodeError) else ""
         raise ConfigError(_("{name}: {where}no JSON", name=name, where=where)) from error
     if not isinstance(document, dict):
-        raise ConfigError(_("{name} must be a table; given: a {name_2}", name=name, name_2=type(document).__name__))
+        raise ConfigError(_("{name} must be a table; given: a {kind}", name=name, kind=type(document).__name__))
     return document

@@ -70,7 +70,7 @@ def _calls(draft: Draft, key: str, raw: object, dialect: Dialect) -> Iterator[Fi
             yield FilterCall(draft, f"{place}.{entry}", entry, {}, dialect)
         elif isinstance(entry, Mapping) and entry:
             (kind, value), *more = entry.items()
-            for name, _ignored in more:
+            for name, _value in more:
                 draft.report.not_carried(f"{place}.{name}", _("only the first key of a filter counts in its program"))
             name = str(kind)
             yield FilterCall(draft, f"{place}.{name}", name, as_mapping(name, value), dialect)

@@ -82,7 +82,7 @@ def _addresses(fields: GivenFields, name: str, value: object) -> list[str]:
     """Returns the addresses of a text: `a@example.org, Name <b@example.org>`; names are not kept."""
     if not isinstance(value, str) or not value.isprintable():
         return fields.refuse(name, _(_ADDRESS_ALLOWED))
-    addresses = [address for _ignored, address in getaddresses([_SEMICOLON.sub(",", value).strip(" ,")])]
+    addresses = [address for _name, address in getaddresses([_SEMICOLON.sub(",", value).strip(" ,")])]
     if not addresses or not all(map(_ADDRESS.fullmatch, addresses)):
         return fields.refuse(name, _(_ADDRESS_ALLOWED))
     return addresses

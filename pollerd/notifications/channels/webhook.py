@@ -121,9 +121,9 @@ def webhook_settings(raw: Mapping[str, Any]) -> tuple[WebhookSettings, dict[str,
     """Returns settings and secrets. Raises `InvalidValueError`."""
     fields = GivenFields(raw, _KNOWN, _SECRET)
     try:
-        url, _ignored, query = normalise_url(
-            fields.required("url", _("an absolute http or https URL"), 2_048)
-        ).partition("?")
+        url, _mark, query = normalise_url(fields.required("url", _("an absolute http or https URL"), 2_048)).partition(
+            "?"
+        )
     except InvalidValueError as error:
         raise error.of("url", given=_without_query(raw.get("url"))) from None
     secrets = {name: value for name in ("secret", "previous_secret") if (value := fields.text(name, _(SECRET_ALLOWED)))}

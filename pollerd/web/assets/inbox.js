@@ -42,6 +42,7 @@ class Inbox {
     this.last = null;
     this.view = "inline";
     for (const row of form.querySelectorAll("[data-row]")) {
+      if (row.matches(".group")) continue; // opens by itself
       row.querySelector("[data-open]").addEventListener("click", (event) => {
         if (event.ctrlKey || event.metaKey || event.shiftKey) return;
         event.preventDefault();
@@ -66,9 +67,9 @@ class Inbox {
     if (key === "u" && this.last) this.mark(this.last.rows, !this.last.seen);
     if (key === "t") {
       this.view = this.view === "inline" ? "side" : "inline";
-      if (row && !this.place(row).hidden) this.fill(row);
+      if (row && this.place(row)?.hidden === false) this.fill(row);
     }
-    if (key === "Escape" && row) this.place(row).hidden = true;
+    if (key === "Escape" && row && this.place(row)) this.place(row).hidden = true;
   }
 
   place(row) {
@@ -76,6 +77,11 @@ class Inbox {
   }
 
   async toggle(row) {
+    const group = row.querySelector("details");
+    if (group && row.matches(".group")) {
+      group.open = !group.open;
+      return;
+    }
     const place = this.place(row);
     place.hidden = !place.hidden;
     if (!place.hidden) {
@@ -105,19 +111,21 @@ class Inbox {
     this.fill(row);
   }
 
-  mark(rows, seen) {
+  mark(marked, seen) {
+    const rows = [...new Set(marked.flatMap((row) => [row, ...row.querySelectorAll("[data-row]")]))]; // groups, too
     if (rows.length === 0) return;
-    for (const row of rows) {
-      row.classList.toggle("seen", seen);
-      const id = row.dataset.change;
+    const changes = rows.filter((row) => row.dataset.change);
+    for (const row of rows) row.classList.toggle("seen", seen);
+    for (const { dataset } of changes) {
+      const id = dataset.change;
       this.waiting[seen ? "seen" : "unseen"].add(id);
       this.waiting[seen ? "unseen" : "seen"].delete(id);
     }
     this.last = { rows, seen };
     const status = document.getElementById("status");
     status.textContent = seen
-      ? n_("{count} change read · undo (u)", "{count} changes read · undo (u)", rows.length)
-      : n_("{count} change unread · undo (u)", "{count} changes unread · undo (u)", rows.length);
+      ? n_("{count} change read · undo (u)", "{count} changes read · undo (u)", changes.length)
+      : n_("{count} change unread · undo (u)", "{count} changes unread · undo (u)", changes.length);
     clearTimeout(this.linger);
     this.linger = setTimeout(() => status.replaceChildren(), LINGER_MS);
     clearTimeout(this.sending);
@@ -144,7 +152,7 @@ class Inbox {
     const observer = new IntersectionObserver((entries) => {
       for (const { target, isIntersecting, boundingClientRect } of entries) {
         clearTimeout(timers.get(target));
-        if (isIntersecting || boundingClientRect.bottom > 0 || target.classList.contains("seen")) continue;
+        if (isIntersecting || boundingClientRect.bottom > 0 || boundingClientRect.height === 0 || target.classList.contains("seen")) continue;
         timers.set(target, setTimeout(() => this.mark([target], true), SEEN_MS));
       }
     });

@@ -28,14 +28,15 @@ export function startTicker() {
   };
 }
 
-function row([site, at, outcome, ms, place]) {
+function row([site, at, outcome, ms, place, title]) {
   const item = document.createElement("li");
   const sign = document.createElement("span");
   sign.className = outcome === "same" ? "second" : outcome;
   sign.textContent = SHOWN[outcome] ?? outcome;
   const link = document.createElement("a");
   link.href = `/sites/${Number(site)}`;
-  link.textContent = place;
+  link.textContent = title || place;
+  link.title = place;
   link.dir = "auto";
   item.append(new Date(at * 1000).toLocaleTimeString(), " ", sign, ` ${ms.toLocaleString(language)} ms `, link);
   return item;

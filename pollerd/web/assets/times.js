@@ -35,3 +35,8 @@ function words(at, now) {
 export function fillZones() {
   for (const field of document.querySelectorAll("input[data-zone]")) field.value ||= Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
+
+/** Notes the reader's time zone for the server, which puts changes under days. */
+export function noteZone() {
+  document.cookie = `pollerd-zone=${Intl.DateTimeFormat().resolvedOptions().timeZone}; path=/; max-age=31536000; samesite=lax`;
+}

@@ -81,7 +81,7 @@ _NOT_CSS = (
     (r"[>+~]\s*(?=[,)>+~]|$)", N_("a selector is missing behind this")),
     (r"^\s*[>+~]", N_("a selector cannot begin with this")),
 )
-_NOT_CSS_PATTERN = re.compile("|".join(f"({pattern})" for pattern, _ignored in _NOT_CSS), re.A)
+_NOT_CSS_PATTERN = re.compile("|".join(f"({pattern})" for pattern, _refusal in _NOT_CSS), re.A)
 
 
 # The check. Strings, escapes and comments are masked first, so that every other sign means what it says.

@@ -137,19 +137,19 @@ def _readings(parts: list[str], marks: list[str]) -> str:
         return _("{body} can be one number or several; set locale, or group", body=body)
     if marks == ["'"]:
         return _(
-            "{body} can be {parts}{parts_2} or something else; set locale, or group",
+            "{body} can be {whole}{rest} or something else; set locale, or group",
             body=body,
-            parts=parts[0],
-            parts_2=parts[1],
+            whole=parts[0],
+            rest=parts[1],
         )
     fraction = parts[1].rstrip("0")
     small = f"{parts[0]}.{fraction}" if fraction else parts[0]
     return _(
-        "{body} can be {small} or {parts}{parts_2}; set locale, or decimal",
+        "{body} can be {small} or {whole}{rest}; set locale, or decimal",
         body=body,
         small=small,
-        parts=parts[0],
-        parts_2=parts[1],
+        whole=parts[0],
+        rest=parts[1],
     )
 
 
