@@ -129,6 +129,13 @@ def describe(pair: Pair, form: Form, context: int) -> Difference:
     )
 
 
+def side_by_side(before: Sequence[str], after: Sequence[str]) -> list[Row]:
+    """Returns the rows of two texts, given by lines, that were never stored: all of them, equal ones too. CPU-bound."""
+    budget_left = StepBudget()
+    comparison = compare(before[:MAX_LINES], after[:MAX_LINES], budget_left)
+    return _first(_rows(hunks(comparison.blocks, MAX_LINES), before, after, budget_left))[0]
+
+
 def plain(pair: Pair, difference: Difference) -> str:
     """Returns the unified difference as plain text. Replaces terminal control characters."""
     if difference.text is None:

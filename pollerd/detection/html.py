@@ -285,7 +285,6 @@ _TAG_REST = rb"(?=[\s/>])((?:[^<>\"']|\"[^\"<]*(?:<[^\"<]*){0,8}\"|'[^'<]*(?:<[^
 _TELLING = re.compile(rb"<(/?)(img|input|option|frameset|frame|template|s|del|strike)" + _TAG_REST)
 _GIVEN = re.compile(rb"([^\s\"'<>/=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'<>]+)))?")
 _BUTTONS = frozenset({b"submit", b"button", b"reset"})
-_STRUCK = frozenset({b"s", b"del", b"strike"})
 _VALUE = rb"""(?: \s*+ = \s*+ (?: "[^"<]*+" | '[^'<]*+' | [^\s"'<>]++ ) )"""
 _HIDDEN_TAG = re.compile(
     rb"<([a-zA-Z][a-zA-Z0-9:-]*+) (?: [\s/]++ (?!%b) [^\s\"'<>/=]++ %b?+ )*+ [\s/]++ %b"

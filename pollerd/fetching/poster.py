@@ -115,4 +115,4 @@ async def _beginning(response: Response, most: int) -> bytes:
 
 
 def _not_counted(_host: str) -> None:
-    """What polls tell their budget of is not told here."""
+    """A POST is no poll, and costs none of their budget."""

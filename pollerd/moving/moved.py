@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -12,6 +12,9 @@ from pollerd.masking import masked
 from pollerd.texts import N_, _
 
 _MAX_CHARACTERS = 300
+COMPARES_SOURCE = N_("(compares the source)")
+"""End of the key of an entry whose program compares the source of a page."""
+_SETTINGS = "settings."
 
 
 class Fate(StrEnum):
@@ -49,6 +52,11 @@ class ReportLine(NamedTuple):
     fate: Fate
     how: str = ""
     """How it is approximated, or why it is not carried."""
+
+    @property
+    def is_of_program(self) -> bool:
+        """Whether it says how the program differs, in the same words for each of its entries."""
+        return self.key.startswith(_SETTINGS) or self.key.endswith(_(COMPARES_SOURCE))
 
     def __str__(self) -> str:
         return f"{self.source}: {self.key}: {self.fate.in_words}{f': {self.how}' if self.how else ''}"
@@ -105,6 +113,19 @@ class SourceReport:
         self.report.add(self.source, key, Fate.NOTHING_SAID, why)
 
 
+class StoredResult(NamedTuple):
+    """What the other program kept of a page when it last found a change."""
+
+    text: str
+    """At most `RESULT_CHARACTERS` characters."""
+    at: float
+    """Epoch s."""
+
+
+RESULT_CHARACTERS = 100_000
+"""Longest part of a stored text that is compared with what pollerd keeps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Moved:
     """Sites, each as a JSON object of the list formats, and the report."""
@@ -115,6 +136,8 @@ class Moved:
     """For each site the jobs or watches that it is made of, as the report names them."""
     left_out: Sequence[str] = ()
     """Jobs or watches of which no site is made."""
+    results: Mapping[str, StoredResult] = field(default_factory=dict, repr=False)
+    """By job or watch: what it kept last, as far as the file holds it."""
 
     def counts(self) -> dict[Fate, int]:
         """Returns the number of lines of each fate."""

@@ -221,7 +221,7 @@ class Commit:
         if rows.changes or rows.noticed:
             changes = self._write_events(connection, living, rows, changes)
         fresh = {id_of[0]: current[id_of[0]] or 0 for id_of in contents} if contents else {}
-        skipped = len(batch.records) - len(living)
+        skipped = _skipped(batch.records, living) if len(living) < len(batch.records) else ()
         return CommitResult(
             changes=changes, skipped=skipped, content_ids=fresh, selected_ids=selected, stale_pages=stale
         )
@@ -515,7 +515,7 @@ class Commit:
         fresh = {r.poll.site_id: id_ for _i, r in living if _renews(r) and (id_ := current[r.poll.site_id]) is not None}
         return CommitResult(
             changes=tuple(CommittedChange(ids[key], key[0], i) for i, key in keys if key in ids),
-            skipped=len(records) - len(living),
+            skipped=_skipped(records, living),
             content_ids=fresh,
             selected_ids=self._selected(connection, [r.poll.site_id for _i, r in living if r.selections]),
         )
@@ -524,6 +524,12 @@ class Commit:
         states = load_selection_states(connection, self._sql, sites) if sites else {}
         each = ((site_id, state) for site_id, of_site in states.items() for state in of_site)
         return {(site_id, state.name): state.content_id for site_id, state in each if state.content_id is not None}
+
+
+def _skipped(records: Sequence[PollRecord], living: Living) -> tuple[int, ...]:
+    """Returns the sites of the records that were left out."""
+    written = {i for i, _record in living}
+    return tuple(record.poll.site_id for i, record in enumerate(records) if i not in written)
 
 
 def _in_messages(rows: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:

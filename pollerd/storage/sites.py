@@ -46,7 +46,7 @@ from pollerd.storage.site_context import load_contexts
 from pollerd.storage.site_imports import SiteImport
 from pollerd.storage.site_lists import Count, SiteListing
 from pollerd.storage.site_order import SiteOrder, retitle
-from pollerd.storage.site_rows import STATES, check_spec, select_sites, site_of, stored_settings, tag_rows
+from pollerd.storage.site_rows import check_spec, select_sites, site_of, stored_settings, tag_rows
 from pollerd.storage.soft_delete import SoftDeletion, forget_site, is_soft_deleted, purge_at
 from pollerd.storage.sources import forget_pauses, join
 from pollerd.storage.statements import Statements, run, run_each
@@ -289,20 +289,6 @@ class SiteStore(Subject):
         newest = select(site.c.selections).order_by(site.c.id.desc()).limit(10_000).subquery()
         some = select(exists().where(newest.c.selections.is_not(None)))
         return bool(connection.execute(some).scalar_one())
-
-    @reads
-    def counts_by_state(self, connection: Connection) -> dict[SiteState, int]:
-        """Returns the number of sites by state, with every state."""
-        statement = (
-            select(site.c.paused, site_state.c.state, func.count())
-            .join_from(site, site_state)
-            .where(~is_soft_deleted(site.c.id))
-            .group_by(site.c.paused, site_state.c.state)
-        )
-        counts = dict.fromkeys(SiteState, 0)
-        for paused, state, sites in connection.execute(statement):
-            counts[SiteState.PAUSED if paused else STATES.get(state, SiteState.ACTIVE)] += sites
-        return counts
 
     def _read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any] | None = None

@@ -210,7 +210,7 @@ def _checked(counts: CountsForm, form: PostedForm, site: Site) -> str | None:
     """Returns the selections that the form says, checked; None: rows have errors. JSON counts if only it was edited."""
     stored = site.spec.selections
     if form.has("json") and counts.json != form_of(stored, counts.selection).json:
-        return _from_json(counts, form, stored)
+        return _from_json(counts, stored)
     check_rows(counts)
     if not counts.is_right:
         return None
@@ -221,7 +221,7 @@ def _checked(counts: CountsForm, form: PostedForm, site: Site) -> str | None:
         return None
 
 
-def _from_json(counts: CountsForm, form: PostedForm, stored: str) -> str | None:
+def _from_json(counts: CountsForm, stored: str) -> str | None:
     try:
         selections = check_selections(orjson.loads(counts.json) if counts.json else None)
     except orjson.JSONDecodeError as error:

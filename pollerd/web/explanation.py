@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from pollerd.api.sites import SiteSchema
-from pollerd.daemon.views import ComingChangesView, ExplanationView, FeedView, WaitsFor
+from pollerd.daemon.views import ExplanationView, FeedView, WaitsFor
 from pollerd.inheritance import origin_of_tag
 from pollerd.planning import about
 from pollerd.texts import N_, _, localised, n_
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 
 def words(explained: ExplanationView, page: SiteSchema, now: float, *, sites: int = 0) -> list[Sentence]:
     """Returns the sentences that explain the polling of a page at time `now` (epoch s), among so many `sites`."""
-    sentences = [_rate(explained, page), _coming_month(explained.next_30_days), _now(explained, page, now, sites)]
+    sentences = [_rate(explained, page), _coming_month(explained, page), _now(explained, page, now, sites)]
     sentences += [_pace(explained, now), _waiting(explained, page)]
     if explained.capped_to_uniform:
         sentences.append(
@@ -61,6 +61,12 @@ def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
         if not source:
             return (_("Not enough checks yet, so pollerd assumes a typical change rate."),)
         return (_("Not enough checks yet, so pollerd assumes a typical change rate ({source}).", source=source),)
+    if not page.changes:  # a rate, and more so the start of it, would contradict what was seen
+        seen = n_("No change was found in {count} check.", "No change was found in {count} checks.", page.polls)
+        if high is None:
+            return (seen,)
+        most = sentence(N_("If it changes, then at most {high} (95 % confidence)."), high=Strong(how_often(high)))
+        return in_a_row((seen,), most)
     if low is None or high is None:
         text = N_("It changes about {rate}. This policy does not say how certain that is.")
     elif not low <= rate <= high:
@@ -78,8 +84,9 @@ def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
     )
 
 
-def _coming_month(coming: ComingChangesView | None) -> Sentence:
-    if coming is None:
+def _coming_month(explained: ExplanationView, page: SiteSchema) -> Sentence:
+    coming = explained.next_30_days
+    if coming is None or (coming.high and not page.changes):
         return ()
     if not coming.high:
         return (_("In the coming month it will probably not change."),)

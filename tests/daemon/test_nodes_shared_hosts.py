@@ -101,7 +101,7 @@ async def test_hosts_keep_their_intervals_although_nodes_are_redirected_to_each_
         rows = await shared_rows(database)
         assert rows
         before = len(origin.hits())
-        await until(lambda: len(origin.hits()) > before + 10 * HOSTS, 120.0)
+        await until(lambda: len(origin.hits()) > before + 5 * HOSTS, 120.0)
         await every_host_polled(origin)
         for one in (a, b):
             found = Counter([poll.outcome for site in sites_of(one.running) for poll in await one.running.polls(site)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pollerd.moving.changedetection import browser, conditions, restock, schedule, steps
 from pollerd.moving.changedetection.defaults import DEFAULTS, DISPLAY, INTERNAL, LOST, says_nothing
@@ -47,7 +47,12 @@ def move(instance: Instance, *, exact: bool = False) -> Moved:
     for watch in instance.watches:
         draft = _converted(watch, instance, settings, report, exact=exact)
         drafts.append(draft)
-    return join(drafts, report)
+    results = {
+        draft.report.source: watch.result
+        for draft, watch in zip(drafts, instance.watches, strict=True)
+        if watch.result is not None
+    }
+    return replace(join(drafts, report), results=results)
 
 
 def _converted(watch: Watch, instance: Instance, settings: Settings, report: Report, *, exact: bool) -> Draft:

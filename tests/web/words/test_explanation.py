@@ -61,6 +61,7 @@ SAID = ExplanationView(
 @dataclass(frozen=True)
 class Known:
     polls: int = 100
+    changes: int = 20
     last_poll_at: float | None = NOW - 2_280.0
     last_detail: str = ""
     min_interval: float | None = None
@@ -106,6 +107,16 @@ def waiting(for_: WaitsFor, **more: Any) -> dict[str, Any]:
             {"next_30_days": ComingChangesView(4, 9, 1_019)},
             {},
             "In the coming month it will change 4 to 1,019 times (90",
+        ),
+        (
+            {"next_30_days": ComingChangesView(0, 3, 92_519)},
+            {"changes": 0},
+            "No change was found in 100 checks. If it changes, then at most 9 times a day (95 % confidence). The last",
+        ),
+        (
+            {"rate_low_per_day": None, "rate_high_per_day": None},
+            {"polls": 5, "changes": 0},
+            "No change was found in 5 checks. The last check",
         ),
         ({"next_30_days": ComingChangesView(0, 0, 1)}, {}, "In the coming month it will change at most 1 time (90"),
         ({"next_30_days": ComingChangesView(0, 0, 0)}, {}, "In the coming month it will probably not change. The last"),

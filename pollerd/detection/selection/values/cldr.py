@@ -115,7 +115,7 @@ def amount(body: str, stated: Separators | None, hints: Iterable[Separators]) ->
     if _is_ambiguous(parts, marks):
         fitting = (number for hint in hints if (number := _by(parts, marks, hint)) is not None)
         return next(fitting, _readings(parts, marks))
-    number = _by(parts, marks, _evident(marks, parts))
+    number = _by(parts, marks, _evident(marks))
     return (
         _("{excerpt} is no number: its digits are grouped oddly", excerpt=excerpt(body)) if number is None else number
     )
@@ -153,7 +153,7 @@ def _readings(parts: list[str], marks: list[str]) -> str:
     )
 
 
-def _evident(marks: list[str], parts: list[str]) -> Separators:
+def _evident(marks: list[str]) -> Separators:
     """The separators that a number shows which can only mean one thing."""
     groups = EITHER + ALWAYS_GROUP + "'"
     if not marks:
