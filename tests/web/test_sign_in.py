@@ -98,7 +98,7 @@ async def test_many_tries_slow_down(person: Person) -> None:
     tries = [(await person.sign_in(password="wrong")).status for _ in range(20)]
     assert tries[0] == 401
     assert tries[-1] == 429
-    assert re.search(r"Too many tries\. Next one in \d+ s\.", (await person.sign_in(password="wrong")).text)
+    assert re.search(r"Too many attempts\. Try again in \d+ s\.", (await person.sign_in(password="wrong")).text)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ async def test_the_first_user_by_the_link_of_the_log(new_api: NewApi, new_reader
     await again.page.locator("input[name=name]").fill("max")
     await again.page.locator("input[name=password]").fill(PASSWORD)
     await again.page.get_by_role("button", name="Create user").click()
-    await again.page.get_by_text("That code is not valid").wait_for()
+    await again.page.get_by_text("This code is invalid").wait_for()
 
 
 async def test_a_reader_sees_no_form_that_only_writers_can_send(closed: Web) -> None:
