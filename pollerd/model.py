@@ -220,6 +220,10 @@ class Redirect(Struct, frozen=True, gc=False):
     url: str
 
 
+Box = tuple[int, int, int, int]
+"""Left, top, width and height of an element in the picture of a page, pixels."""
+
+
 class Outcome(Struct, frozen=True, gc=False):
     """Result of a fetch. Fetching returns it and never raises for a site's fault."""
 
@@ -243,6 +247,10 @@ class Outcome(Struct, frozen=True, gc=False):
     """TTL of the answer, seconds above 0; None without one."""
     screenshot: builtins.bytes | None = None
     """BODY of a rendered page: a PNG of it; None where none was asked for, or it was too large."""
+    boxes: Mapping[str, Box] = {}
+    """BODY of a rendered page, where they were asked for: path of an element by positions alone -> where it is in the
+    picture. Paths are as `absolute_path` of the picker makes them.
+    """
     hub_links: tuple[str, ...] = ()
     """BODY: its `Link` headers, as sent, if one of them may name a WebSub hub."""
     unpacked: bool = False

@@ -608,6 +608,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "noisy_sites": 12,
         "proofs_waiting": 3,
         "sites_without_text": 1,
+        "sites_read_twice": 4_988,
         "maximum_intervals_feasible": True,
         "calibration": {"polls": 91_200, "expected_error": 0.021, "deciles": _DECILES},
         "one_more_poll_per_second_finds_per_hour": 31.0,

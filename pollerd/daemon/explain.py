@@ -404,6 +404,7 @@ class ScheduleExplainer:
             noisy_sites=self.noisy_sites(),
             proofs_waiting=len(self._scheduler.sites.proofs),
             sites_without_text=self.sites_without_text(),
+            sites_read_twice=int(np.count_nonzero(self._scheduler.sites.polls[: self._scheduler.sites.size] >= 2)),
             maximum_intervals_feasible=self._maximum_intervals_feasible(),
             calibration=self._calibration.view(),
             one_more_poll_per_second_finds_per_hour=None,

@@ -324,6 +324,8 @@ class AllocationView:
     """Sites whose change waits for a second poll that proves it."""
     sites_without_text: int
     """Sites whose last answer, since the start, had no text that could be compared: their `last_detail` says why."""
+    sites_read_twice: int
+    """Sites that were polled at least twice: of the others nothing is learned yet."""
     maximum_intervals_feasible: bool
     """Whether the budget suffices for all max_intervals."""
     calibration: CalibrationView

@@ -19,13 +19,13 @@ from pollerd.fetching.headers import fresh_seconds, http_date, retry_after_secon
 from pollerd.fetching.outcomes import REDIRECT_STATUSES, MayFollow
 from pollerd.fetching.request import Request
 from pollerd.logs import end_tasks
-from pollerd.model import OutcomeKind, Redirect
+from pollerd.model import Box, OutcomeKind, Redirect
 from pollerd.rendering.browser import BrowserLink, OpenBrowser
 from pollerd.rendering.dialling import Dialler
 from pollerd.rendering.outcome import PageRefusedError, RenderedOutcome, browser_fault, browser_gone, navigation_refusal
 from pollerd.rendering.plan import RenderPlan
 from pollerd.rendering.proxy import ForwardProxy, ProxySession
-from pollerd.rendering.reading import read_html, screenshot, take_step
+from pollerd.rendering.reading import read_boxes, read_html, screenshot, take_step
 from pollerd.texts import _
 from pollerd.urls import host_of, join_url, origin_of
 
@@ -375,7 +375,7 @@ class PagePoll:
             await navigation
         except Error as error:
             if self._document.status in EMPTY_STATUSES:
-                return self._body(b"", None)
+                return self._body(b"", None, {})
             raise self._not_loaded(error) from None
         try:
             await self._wait(page)
@@ -396,11 +396,14 @@ class PagePoll:
             raise _gone(error) or PageRefusedError(
                 OutcomeKind.PROTOCOL_ERROR, _("the page could not be read")
             ) from None
-        picture = None
+        picture, boxes = None, dict[str, Box]()
         if self._plan.screenshot:
             left = self._started_mono + self._seconds - self._loop.time()
             picture = await screenshot(page, self._plan.width, max(0.1, left * 0.9))
-        return self._body(html, picture)
+        if self._plan.boxes and picture is not None:
+            with suppress(Error, PageRefusedError):  # the page can be picked by its lines without them
+                boxes = await read_boxes(target)
+        return self._body(html, picture, boxes)
 
     async def _wait(self, page: Page) -> None:
         """Waits for what the plan says, before the first step."""
@@ -427,7 +430,7 @@ class PagePoll:
 
     # --- the outcome ---
 
-    def _body(self, html: bytes, picture: bytes | None) -> RenderedOutcome:
+    def _body(self, html: bytes, picture: bytes | None, boxes: Mapping[str, Box]) -> RenderedOutcome:
         document = self._document
         date = self._date()
         self._environment.link.worked()
@@ -446,6 +449,7 @@ class PagePoll:
                 self._environment.clock() if date is None else date,
             ),
             screenshot=picture,
+            boxes=boxes,
         )
 
     def _failed(self, refusal: PageRefusedError) -> RenderedOutcome:

@@ -71,6 +71,8 @@ class RenderPlan:
     steps: tuple[RenderStep, ...] = ()
     screenshot: bool = False
     """Whether a PNG is taken of it; no part of the document, but what the site's `keep_screenshots` says."""
+    boxes: bool = False
+    """Whether the boxes of its elements are read."""
     timeout: float | None = None
     """Seconds for the whole poll, at most the daemon's deadline; None: that."""
     width: int = 1280

@@ -418,9 +418,9 @@ class ChangeStore(Subject):
         statement = select(reader_mark.c.steps_dismissed).where(reader_mark.c.reader == reader)
         return bool(connection.execute(statement).scalar())
 
-    async def dismiss_steps(self, reader: str) -> None:
-        """Notes that the reader wants no first steps."""
-        await self._mark_reader(reader, {"steps_dismissed": True})
+    async def dismiss_steps(self, reader: str, *, dismissed: bool) -> None:
+        """Notes whether the reader wants no first steps."""
+        await self._mark_reader(reader, {"steps_dismissed": dismissed})
 
     @writes
     def _mark_reader(self, connection: Connection, reader: str, marks: Mapping[str, Any]) -> None:

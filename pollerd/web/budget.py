@@ -9,9 +9,10 @@ from typing import Annotated, Any
 from fastapi import Query, Response
 
 from pollerd.api.http import ApiPorts, Words
+from pollerd.model import SiteState
 from pollerd.planning import exactly, sentences
 from pollerd.quantities import duration
-from pollerd.ranges import PLAN
+from pollerd.ranges import BUDGET, PLAN
 from pollerd.texts import N_, _
 from pollerd.web.http import number_of, seconds_of
 from pollerd.web.page import Page, Shown, for_both, page_router
@@ -89,6 +90,28 @@ _CURVE_SECONDS = 0.1
 _under_way: set[asyncio.Future[Any]] = set()
 """Curves that are being worked out: their results serve the next readers."""
 Step = Annotated[int | None, Query(ge=0, le=1000)]
+_PRESETS = ((N_("Gentle"), 3_600.0), (N_("Normal"), 600.0), (N_("Eager"), 60.0))
+"""Names of budgets, and the mean time between two checks of a site with each, s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A budget by its name."""
+
+    name: str
+    budget: float
+    """Checks per second."""
+    interval: float
+    """Mean time between two checks of a site, s."""
+
+
+def presets(sites: int) -> list[Preset]:
+    """Returns the budgets that are offered for so many sites, ascending; those that would be the same are one."""
+    offered: dict[float, Preset] = {}
+    for name, interval in _PRESETS if sites else ():
+        budget = min(max(float(f"{sites / interval:.2g}"), BUDGET.lowest), BUDGET.highest)
+        offered[budget] = Preset(_(name), budget, sites / budget)
+    return list(offered.values())
 
 
 @router.get("")
@@ -96,11 +119,17 @@ async def show_budget(page: Shown, step: Step = None) -> Response:
     """What the budget finds, next to what others would."""
     ports = page.ports
     allocation = await _allocation(ports)
+    sites = allocation.sites - ports.control.health.status().by_state.get(SiteState.PAUSED, 0)
+    spent = min(allocation.budget, allocation.spendable)
     return page.show(
         "budget.html",
         allocation=allocation,
         alone=ports.store.shared is None,
         configured=_configured_budget(page),
+        interval=sites / spent if sites > 0 and spent > 0 else None,
+        presets=presets(max(sites, 0)),
+        # Before, the curve would be of what is assumed of sites, not of what they are like.
+        learned=2 * allocation.sites_read_twice > allocation.sites,
         benefit=_benefit(allocation, step),
         found=await found_spans(ports, page.now),
         plan_shares=SHARES,

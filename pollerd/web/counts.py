@@ -16,7 +16,7 @@ from pollerd.daemon.control.preview import KeptPage
 from pollerd.detection.edits import unmatched
 from pollerd.detection.selection.picker import Offer
 from pollerd.detection.selection.preview import SelectionTrial
-from pollerd.errors import InvalidValueError, refusal
+from pollerd.errors import InvalidValueError, NotFoundError, refusal
 from pollerd.model import DEFAULT_SELECTION, Media, Outcome, Site
 from pollerd.texts import N_, _
 from pollerd.web import counts_form
@@ -59,6 +59,12 @@ async def change_counts(page: Shown, site_id: SiteId, form: Posted, caller: Call
         _take(counts, form)
     if form.has("add") or form.has("from"):
         return await _shown(page, site, counts, first=max(form.numbers("from"), default=0))
+    if form.has("at.x"):
+        line = _line_at(page.ports.control.preview.pages_of(site), form)
+        if line is None:
+            counts.errors.append(_("Nothing can be picked there. Click on a text of the picture."))
+            return await _shown(page, site, counts)
+        return await _offered(page, site, counts, line)
     if form.has("pick"):
         return await _offered(page, site, counts, max(form.numbers("pick"), default=0))
     reading = None
@@ -120,6 +126,29 @@ async def _offered(page: Page, site: Site, counts: CountsForm, line: int) -> Res
     return await _shown(page, site, counts, first=line - line % LINES_SHOWN, offers=offers)
 
 
+def _line_at(pages: Sequence[KeptPage], form: PostedForm) -> int | None:
+    """Returns the line whose element is the smallest where the picture was clicked; None: there is none."""
+    across, down = (max(form.numbers(f"at.{axis}"), default=-1) for axis in "xy")
+    there = [
+        (width * height, n)
+        for n, line in enumerate(pages[-1].lines if pages else ())
+        if line.box is not None
+        for left, top, width, height in (line.box,)
+        if left <= across < left + width and top <= down < top + height
+    ]
+    return min(there)[1] if there else None
+
+
+@router.get("/{site_id:id}/counts/picture")
+async def show_picture(page: Shown, site_id: SiteId) -> Response:
+    """The picture of the page that was read last for the form; 404: none is kept."""
+    site = await page.ports.store.sites.get(site_id)
+    pages = page.ports.control.preview.pages_of(site)
+    if not pages or pages[-1].picture is None:
+        raise NotFoundError(N_("picture of site"), site_id)
+    return Response(pages[-1].picture, media_type="image/png", headers={"Cache-Control": "no-store"})
+
+
 def _take(counts: CountsForm, form: PostedForm) -> None:
     """Takes an offer into the rows: `take` is what is done with it, then its selector, parted by a space."""
     verb, _space, rest = form.text("take").partition(" ")
@@ -142,10 +171,17 @@ def _drawn(page: KeptPage, first: int, trial: SelectionTrial | None) -> dict[str
     return {
         "lines": [(first + n, line, first + n not in left_out) for n, line in enumerate(shown)],
         "are_of_text": is_text,
+        "picture": None if page.picture is None else _size_of(page.picture),
+        "boxes": [(line.box, n not in left_out) for n, line in enumerate(lines) if line.box is not None],
         "first": first,
         "all": len(lines),
         "next": first + LINES_SHOWN if first + LINES_SHOWN < len(lines) else None,
     }
+
+
+def _size_of(picture: bytes) -> tuple[int, int]:
+    """Returns width and height of a PNG, pixels: they stand in its first chunk."""
+    return int.from_bytes(picture[16:20], "big"), int.from_bytes(picture[20:24], "big")
 
 
 _WHAT = {"part": N_("this part"), "around": N_("what it belongs to"), "value": N_("the value in it")}

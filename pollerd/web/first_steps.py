@@ -83,8 +83,8 @@ async def _watched_examples(page: Page) -> list[int]:
 
 @router.post("/dismiss")
 async def dismiss(page: Shown, form: Posted) -> Response:
-    """Hides the card from this reader, in every browser."""
-    await page.ports.store.changes.dismiss_steps(page.reader)
+    """Hides the card from this reader, in every browser; with the button "again" shows it."""
+    await page.ports.store.changes.dismiss_steps(page.reader, dismissed=not form.has("again"))
     return page.go(ours(form.text("back") or "/"))
 
 

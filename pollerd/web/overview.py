@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -38,6 +39,8 @@ class NewsRow:
     """The newest of them."""
     sites: int
     """How many sites they are of."""
+    tag: str = ""
+    """Which all these sites have; empty: it is one site, or they have none in common."""
 
 
 @router.get("/")
@@ -50,6 +53,7 @@ async def today(
     ports, now = page.ports, page.now
     unread = (await ports.store.changes.page(ChangeFilter(matters=True, unseen_by=page.reader), _READ)).items
     changes = unread or (await ports.store.changes.page(ChangeFilter(matters=True), _READ)).items
+    known = await ports.store.sites.get_many(list({change.site_id for change in changes}))
     allocation = ports.control.allocation.view()
     trouble, troubled = await _trouble(page, _ALL_TROUBLED if needs else _TROUBLED)
     looked_at = await ports.store.changes.look(page.reader, now)
@@ -57,7 +61,7 @@ async def today(
     return page.show(
         "overview.html",
         allocation=allocation,
-        news=_rows(changes)[:_SHOWN],
+        news=_rows(changes, {site.id: site.spec.tags for site in known})[:_SHOWN],
         sent=await ports.store.changes.sent_by([change.id for change in changes]),
         is_news=bool(unread),
         news_sites=len({change.site_id for change in unread}),
@@ -74,14 +78,16 @@ async def today(
     )
 
 
-def _rows(changes: list[Change]) -> list[NewsRow]:
+def _rows(changes: list[Change], tags: Mapping[int, Sequence[str]]) -> list[NewsRow]:
     """Returns the changes, newest first; those that follow each other and say the same become one row."""
     rows = []
     for _summary, same in groupby(changes, key=lambda change: change.summary or change.id):
         together = list(same)
         sites = {change.site_id for change in together}
         if len(sites) > 1:
-            rows.append(NewsRow(together[0], len(sites)))
+            common = set.intersection(*(set(tags.get(site, ())) for site in sites))
+            tag = next((tag for tag in tags.get(together[0].site_id, ()) if tag in common), "")
+            rows.append(NewsRow(together[0], len(sites), tag))
         else:
             rows += [NewsRow(change, 1) for change in together]
     return rows

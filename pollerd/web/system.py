@@ -42,6 +42,9 @@ async def show_system(page: Shown, level: Annotated[str, Query(max_length=10)] =
         calibration=drawing(plots.calibration_plot(points)),
         calibration_sentence=plots.sentence(points),
         database=database,
+        steps_dismissed=database is None
+        and page.may_write
+        and await page.ports.store.changes.has_dismissed_steps(page.reader),
         settings=page.web.settings,
         lines=page.web.log_lines(level),
         level=level,

@@ -62,6 +62,10 @@ async def test_steps_are_ticked_as_they_are_done_and_the_card_is_dismissed(web: 
         assert "Set-Cookie" not in answer.headers, "it holds in every browser"
         assert "First steps" not in (await web.get("/")).text
     assert not await web.api.store.changes.has_dismissed_steps("user:2"), "and for this reader alone"
+    assert "Show the first steps again" in (await web.get("/system")).text
+    assert (await web.post("/first-steps/dismiss", {"again": "1"})).status == 303
+    assert "First steps" in (await web.get("/")).text
+    assert "Show the first steps again" not in (await web.get("/system")).text
     refused = await web.post("/first-steps/examples")
     assert (refused.status, "pollerd demo" in refused.text) == (422, True)
 

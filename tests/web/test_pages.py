@@ -15,12 +15,14 @@ from msgspec import structs
 
 from pollerd.allocation.objectives import ComparedPolicies, ExpectedTimeliness
 from pollerd.daemon.control.cluster import ALONE
-from pollerd.daemon.views import NodeView
+from pollerd.daemon.views import BenefitPointView, NodeView
 from pollerd.detection.noise.learning import noise_by_form
 from pollerd.planning import about
+from pollerd.ranges import BUDGET
 from pollerd.storage.changes import ChangeFilter
 from pollerd.storage.values import SiteContext
 from pollerd.web import lists
+from pollerd.web.budget import presets
 from pollerd.web.words import percent
 from tests.web.conftest import HOSTILE, Web, until
 
@@ -531,3 +533,44 @@ async def test_a_restart_is_spoken_of_beside_the_budget(busy: Web) -> None:
     page = await busy.get("/budget")
     assert "Then the budget is 7.5 checks per second again (from --budget)." in page.text
     assert "152 %" not in page.text
+
+
+@pytest.mark.parametrize(("sites", "offered"), [(0, 0), (1, 2), (300, 3), (50_000, 3), (10_000_000, 2)])
+def test_budgets_by_name_say_what_they_mean(sites: int, offered: int) -> None:
+    named = presets(sites)
+    assert len(named) == offered
+    for preset in named:
+        assert BUDGET.lowest <= preset.budget <= BUDGET.highest
+        assert preset.interval == pytest.approx(sites / preset.budget)
+    assert [preset.budget for preset in named] == sorted({preset.budget for preset in named})
+
+
+async def test_the_budget_page_says_nothing_that_is_not_so(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (await web.get("/budget")).text
+    assert "No sites yet." in page
+    assert "is checked about every" not in page
+    assert "Gentle" not in page
+    await web.api.add("https://example.org/")
+    page = (await web.get("/budget")).text
+    assert "The site is checked about every" in page
+    assert "0 of 1 so far" in page
+    assert 'id="budget-step"' not in page, "nothing is known of the site: there is no curve"
+    assert ">Normal: the site every 2 min</button>" in page
+    assert "Gentle" not in page, "the smallest budget is more than that"
+    await web.post("/system/allocation", {"budget": "0.01", "back": "/budget"})
+    assert 'aria-pressed="true">Normal: ' in (await web.get("/budget")).text
+    await web.api("POST", "/sites/1/pause", {})
+    page = (await web.get("/budget")).text
+    assert "is checked about every" not in page, "a paused site is not checked"
+    allocation = web.api.control.allocation
+    many = replace(allocation.view(), sites=50_000, sites_read_twice=25_001, budget=10.0, spendable=8.0)
+    curve = tuple(BenefitPointView(budget, 100.0 * budget) for budget in (5.0, 10.0, 20.0))
+    many = replace(many, benefit_curve=curve, expected_detections_per_hour_as_scheduled=900.0)
+    monkeypatch.setattr(allocation, "over_budgets", AsyncMock(return_value=many))
+    page = (await web.get("/budget")).text
+    assert 'id="budget-step"' in page
+    assert "At 5 polls/s about 50 % of the changes that 10 find." in page
+    assert "On average each site is checked about every 1 h 40 min." in page
+    assert "Eager: each site about every 1 min" in page
+    monkeypatch.setattr(allocation, "over_budgets", AsyncMock(return_value=replace(many, sites_read_twice=25_000)))
+    assert "25,000 of 50,000 so far" in (await web.get("/budget")).text

@@ -36,6 +36,11 @@ async def test_sites_that_say_the_same_are_one_row(web: Web) -> None:
     page = (await web.get("/")).text
     assert page.count("Version 3 → 4") == 1
     assert "and 2 other sites" in page
+    for n in range(3):
+        await web.api("PATCH", f"/sites/{n + 1}", {"tags": ["real", "<articles>"][n % 2 :]})
+    page = (await web.get("/")).text
+    assert "<bdi>&lt;articles&gt;</bdi></a> <small>3 sites</small>" in page, "the tag that they share names them"
+    assert "other sites" not in page
 
 
 async def test_who_needs_the_reader_is_there_with_what_helps(busy: Web) -> None:

@@ -84,6 +84,13 @@ class KeptPage:
     """To click on; none if it is neither HTML nor JSON."""
     selectors: tuple[str, ...]
     """Of its parts, to be offered where one is typed."""
+    picture: bytes | None
+    """A PNG of a rendered page."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it keeps."""
+        return len(self.body) + len(self.picture or b"")
 
 
 class PreviewControl:
@@ -148,10 +155,11 @@ class PreviewControl:
         """Gets the page of a site as a poll would, and keeps it for `try_selection`. Raises NotFoundError."""
         site = await self._store.sites.get(site_id)
         context = await self._context(site)
-        outcome = await self._fetched(context, context.spelling or site.spec.url)
+        outcome = await self._fetched(context, context.spelling or site.spec.url, picture=True)
         if outcome.body is not None:
             parts = await self._parts(context, outcome)
-            page = KeptPage(site.spec.url, outcome.body, outcome.content_type, self._clock(), *parts)
+            read = (outcome.body, outcome.content_type, self._clock())
+            page = KeptPage(site.spec.url, *read, *parts, outcome.screenshot)
             pages = [kept for kept in self._kept.pop(site_id, []) if kept.url == page.url]
             self._kept[site_id] = [*pages, page][-_KEPT_OF_SITE:]
             self._forget_oldest()
@@ -214,12 +222,16 @@ class PreviewControl:
         if media not in (Media.JSON, Media.HTML):
             return media, (), ()
         page = (outcome.body, outcome.content_type)
-        lines = await self._read(context, "page", json_lines if media is Media.JSON else lines_of, *page)
-        selectors = await self._read(context, "page", json_paths if media is Media.JSON else selectors_of, *page)
+        if media is Media.JSON:
+            lines = await self._read(context, "page", json_lines, *page)
+            selectors = await self._read(context, "page", json_paths, *page)
+        else:
+            lines = await self._read(context, "page", lines_of, *page, outcome.boxes)
+            selectors = await self._read(context, "page", selectors_of, *page)
         return media, lines, tuple(selectors[:_OFFERED_SELECTORS])
 
     def _forget_oldest(self) -> None:
-        while sum(len(page.body) for pages in self._kept.values() for page in pages) > _KEPT_BYTES:
+        while sum(page.size for pages in self._kept.values() for page in pages) > _KEPT_BYTES:
             oldest = next(iter(self._kept))
             if len(self._kept[oldest]) > 1:
                 del self._kept[oldest][0]
@@ -234,10 +246,10 @@ class PreviewControl:
         page = await self._store.history.list_readings(site_id, ReadingFilter(None, selection, None), _VALUES_READ)
         return [EarlierReading(reading.name, reading.at, reading.value) for reading in page.items]
 
-    async def _fetched(self, context: SiteContext, url: str) -> Outcome:
+    async def _fetched(self, context: SiteContext, url: str, *, picture: bool = False) -> Outcome:
         access = context.access
         body = None if access.body is None else access.body.encode()
-        request = Request(url, Validators(), own_headers(access), access.proxy, body)
+        request = Request(url, Validators(), own_headers(access), access.proxy, body, picture=picture)
         cost = DEFAULT_RENDER_COST if context.render else 1.0
         async with self._turn:
             return await self._requests.get(context, request, cost=cost, patience_seconds=0.0)

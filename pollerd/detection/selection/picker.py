@@ -8,11 +8,12 @@ resort. Of those that pick the same thing in all versions of the page the shorte
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 from selectolax.lexbor import SelectolaxError
 
 from pollerd.detection.edits import gaps
@@ -21,7 +22,7 @@ from pollerd.detection.media import to_utf8
 from pollerd.detection.selection.steps.page import HtmlPage
 from pollerd.detection.selection.values.form import Kind, ValueFormat
 from pollerd.detection.selection.values.read import read_value
-from pollerd.model import READER
+from pollerd.model import READER, Box
 
 LINES_MAX = 5_000
 """Most lines of a page that can be picked."""
@@ -43,6 +44,8 @@ class PageLine(Struct, frozen=True):
     depth: int
     """How many lists and tables are around it."""
     text: str
+    box: Box | None = None
+    """Where it is in the picture of the page; None: there is none, or it is not to be seen."""
 
 
 class Offer(Struct, frozen=True):
@@ -181,9 +184,22 @@ def _is_hidden(node: Any) -> bool:
     )
 
 
-def lines_of(body: bytes, content_type: str | None) -> tuple[PageLine, ...]:
-    """Returns the lines of a page, at most `LINES_MAX`. Raises SelectionLimitError as `PickedPage`."""
-    return tuple(PickedPage(body, content_type).lines)
+def lines_of(body: bytes, content_type: str | None, boxes: Mapping[str, Box] | None = None) -> tuple[PageLine, ...]:
+    """Returns the lines of a page, at most `LINES_MAX`. Raises SelectionLimitError as `PickedPage`.
+
+    boxes: of its elements, by their `absolute_path`.
+    """
+    page = PickedPage(body, content_type)
+    if not boxes or page.tree.body is None:
+        return tuple(page.lines)
+    box_of, waiting = dict[int, Box | None](), [(page.tree.body, "body")]
+    while waiting:
+        node, path = waiting.pop()
+        box_of[node.mem_id], of_tag = boxes.get(path), dict[str, int]()
+        for child in _children(node):
+            of_tag[child.tag] = of_tag.get(child.tag, 0) + 1
+            waiting.append((child, f"{path} > {child.tag}:nth-of-type({of_tag[child.tag]})"))
+    return tuple(replace(line, box=box_of.get(node.mem_id)) for line, node in zip(page.lines, page.nodes, strict=True))
 
 
 def selectors_of(body: bytes, content_type: str | None) -> list[str]:
