@@ -392,6 +392,11 @@ class ChangeStore(Subject):
         some = select(change.c.id).where(is_unseen(reader), change.c.matters).order_by(change.c.id.desc()).limit(most)
         return int(connection.execute(select(func.count()).select_from(some.subquery())).scalar_one())
 
+    @reads
+    def unseen_among(self, connection: Connection, reader: str, ids: Sequence[int]) -> set[int]:
+        """Returns those of the changes with these ids, a page of a list, that the reader has not seen."""
+        return set(connection.execute(select(change.c.id).where(change.c.id.in_(ids), is_unseen(reader))).scalars())
+
     # When readers looked at what is new, and what they dismissed.
 
     async def look(self, reader: str, now: float) -> float | None:

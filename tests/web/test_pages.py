@@ -253,6 +253,10 @@ async def test_the_inbox(busy: Web) -> None:
     assert re.findall(r'data-change="(\d+)"', (await busy.get("/changes")).text) == ["6"]
     every = await busy.get("/changes?show=all&q=change+1")
     assert re.findall(r'data-change="(\d+)"', every.text) == ["5", "3", "1"]
+    every = await busy.get("/changes?show=all")
+    unread = re.findall(r'<li data-row data-change="(\d+)"', every.text)
+    read = re.findall(r'<li data-row class="seen" data-change="(\d+)"', every.text)
+    assert (unread, sorted(read)) == (["6"], ["1", "2", "3", "4", "5"])
     assert "Clear filters" in (await busy.get("/changes?q=nothing+like+it")).text
 
 

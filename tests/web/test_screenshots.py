@@ -94,7 +94,7 @@ _UNREAD = 7
 _ALL = bool(os.environ.get("SCREENSHOTS"))
 STATES = ("month", "empty", "minutes", "trouble")
 TROUBLE: Mapping[int, tuple[OutcomeKind, int | None, str]] = {
-    2: (OutcomeKind.DENIED, 401, "asks for a password"),
+    2: (OutcomeKind.CLIENT_ERROR, 401, "asks for a password"),
     3: (OutcomeKind.GONE, 410, "410 Gone"),
     5: (OutcomeKind.TIMEOUT, None, "no answer within 30 s"),
     7: (OutcomeKind.SERVER_ERROR, 503, "503 Service Unavailable"),

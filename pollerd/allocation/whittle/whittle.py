@@ -62,7 +62,7 @@ def words(belief: Belief, slot: int) -> dict[str, str]:
 
 def _prior_source(belief: Belief, slot: int) -> str:
     if not belief.learned:
-        return _("the start: around one change per uniform cycle")
+        return _("at the start: about one change between two checks")
     match belief.group_priors.shares_in(slot):
         case (True, True):
             return n_(
