@@ -158,7 +158,7 @@ async def list_changes(page: Shown, asked: Annotated[_Wanted, Depends()], cursor
         count=len(items),
         sent=await changes.sent_by([change.id for change in items]),
         unseen=unseen,
-        unread=await changes.unseen_among(reader, [change.id for change in items if change.id is not None]),
+        unread=await changes.unseen_among(reader, [change.id for change in items]),
         unseen_text=f"{unseen:,}"
         if unseen < _UNSEEN_COUNTED
         else _("more than {unseen_counted:,}", unseen_counted=_UNSEEN_COUNTED),
