@@ -238,3 +238,15 @@ def test_offers_are_taken_once_and_a_second_value_has_a_name_of_its_own() -> Non
     ]
     check_rows(form)
     assert form.is_right
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "later"),
+    [
+        ("1\tPost\t\tViews 2", "1\tPost\t\tViews 3", "1\tPost\t\tViews 7"),
+        ('  "views": 2,', '  "views": 3,', '  "views": 7,'),
+    ],
+)
+def test_the_kind_of_an_entry_and_of_a_line_of_json(before: str, after: str, later: str) -> None:
+    pattern = compile_pattern("", pattern_of(kind_of_line(before, after)))
+    assert all(pattern.search(line) for line in (before, after, later))
