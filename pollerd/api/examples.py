@@ -568,7 +568,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "next_expected_poll_at": _LATER,
         "believed_unchanged_until": None,
         "told_ttl": None,
-        "why_not_now": "others are more urgent",
+        "why_not_now": "the host's interval is not over",
         "capped_to_uniform": False,
         "failures": 0,
         "notes": {"prior_source": "learned from all sites"},
@@ -586,6 +586,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "noise": [_NOISE],
         "feed": _FEED,
         "next_30_days": {"low": 51, "median": 94, "high": 150},
+        "waits_for": "host_interval",
     },
     "Allocation": {
         "allocator": "whittle",

@@ -259,7 +259,7 @@ def edit(
 def _check(sites: Sequence[str], patch: dict[str, Any], more: Sequence[str], less: Sequence[str]) -> None:
     wrong = None
     if not patch and not more and not less:
-        wrong = _("nothing to change: give a setting, as --weight 2")
+        wrong = _("nothing to change: give a setting, for example --weight 2")
     elif "url" in patch and len(sites) > 1:
         wrong = _("--new-url moves one site, and several are named")
     elif "tags" in patch and (more or less):

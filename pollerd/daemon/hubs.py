@@ -27,7 +27,7 @@ from pollerd.lists.hubs import HubOffer, HubVerification, hub_offer
 from pollerd.model import Outcome
 from pollerd.storage.hubs import HubState, HubStore, HubSubscription
 from pollerd.storage.signals import SignalSource, SignalStore
-from pollerd.texts import _
+from pollerd.texts import N_, _
 from pollerd.urls import join_url
 
 # Requests to hubs, to subscribe or to end a subscription.
@@ -361,7 +361,7 @@ class HubCallbacks:
         empty if left out. Raises TooManyError before, and DatabaseUnavailableError: the hub sends it again.
         """
         if self._waiting >= _MAX_WAITING:
-            raise TooManyError("deliveries", 5.0)
+            raise TooManyError(N_("deliveries"), 5.0)
         self._waiting += 1
         try:
             body = await _received(receive)

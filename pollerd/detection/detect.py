@@ -15,12 +15,12 @@ from pollerd.detection.normalise import Normalised, normalise
 from pollerd.detection.pdf import is_pdf
 from pollerd.errors import InvalidValueError
 from pollerd.model import READER, READERS, Baseline, Detection, Evidence, Media, Outcome, OutcomeKind
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 HEAVY_BYTES = 64 * 1024
 HEAVY_FEED_BYTES = 8 * 1024
 NEVER_SEEN = Baseline()
-ANEW = "read more exactly than before the upgrade: compared from now on, which is no change"
+ANEW = N_("read more exactly than before the upgrade: compared from now on, which is no change")
 """Detail of the poll at which a site is taken over from an earlier reader, if that reads it otherwise."""
 _UNCHANGED = Evidence(changed=False)
 _AS_SENT = (Media.TEXT, Media.BINARY)
@@ -128,7 +128,7 @@ def _read_anew(outcome: Outcome, baseline: Baseline, raw: bytes, elapsed: float 
     before = replace(baseline, mask=b"", proven=False)
     seen = _seen(outcome, before, normalised, (under_mask(normalised.content, b"")[0], raw))
     detection = _same(outcome, seen, elapsed)
-    return replace(detection, content=normalised.content, detail=detection.detail or ANEW)
+    return replace(detection, content=normalised.content, detail=detection.detail or _(ANEW))
 
 
 def _unchanged(elapsed: float | None) -> Evidence | None:

@@ -17,7 +17,7 @@ import numpy as np
 from selectolax.lexbor import LexborHTMLParser
 
 from pollerd.detection.media import is_utf8
-from pollerd.model import FIRST_READER, READER
+from pollerd.model import FIRST_READER, READER, Detail
 from pollerd.texts import _
 
 # The text of plain markup, extracted in one pass, without a tree.
@@ -401,7 +401,7 @@ def why_no_text(html: bytes, text: bytes) -> str:
     frames = _FRAMES.findall(html) if len(text) <= _FRAMES_NAMED * 200 and b"<frameset" in html.lower() else []
     if frames:
         named = ", ".join(_plain(frame) for frame in frames[:_FRAMES_NAMED])
-        return _("the page has no text, it shows frames: add their URLs instead ({named})", named=named)
+        return _(Detail.NO_TEXT_BUT_FRAMES, named=named)
     if b"\n" in text:
         return ""
     title = _TITLE.search(html)
@@ -409,10 +409,10 @@ def why_no_text(html: bytes, text: bytes) -> str:
         return ""
     refresh = _REFRESH.search(html) if b"refresh" in html.lower() else None
     if refresh is not None:
-        return _("the page has no text, it sends browsers on: add that URL instead ({plain})", plain=_plain(refresh[1]))
+        return _(Detail.NO_TEXT_BUT_ANOTHER_PAGE, plain=_plain(refresh[1]))
     if b"<script" in html.lower():
-        return _("the page has no text without its scripts: set render, so that a browser reads it")
-    return _("the page has no text")
+        return _(Detail.NO_TEXT_WITHOUT_SCRIPTS)
+    return _(Detail.NO_TEXT)
 
 
 def _plain(raw: bytes) -> str:

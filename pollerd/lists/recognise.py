@@ -24,9 +24,9 @@ from pollerd.detection.pdf import is_pdf
 from pollerd.detection.titles import feed_title, one_printable_line
 from pollerd.lists.links import page_links
 from pollerd.lists.sitemaps import read_sitemap
-from pollerd.model import Media, Outcome, OutcomeKind
+from pollerd.model import Detail, Media, Outcome, OutcomeKind
 from pollerd.shown import SHOWN
-from pollerd.texts import N_, _
+from pollerd.texts import N_, _, recognised
 
 
 class AddressKind(StrEnum):
@@ -232,9 +232,9 @@ def _without_page(outcome: Outcome) -> tuple[Obstacle, str]:
             return Obstacle.CHALLENGE, _("the site tests whether a person asks ({status})", status=outcome.status)
         case _, HTTPStatus.ACCEPTED:
             return Obstacle.CHALLENGE, _("the site answers with a test instead of the page (202)")
-        case OutcomeKind.PROTOCOL_ERROR, _ if outcome.detail.startswith("redirect loop"):
+        case OutcomeKind.PROTOCOL_ERROR, _ if recognised(outcome.detail, (Detail.REDIRECT_LOOP,)):
             return Obstacle.COOKIES, _("the site redirects clients without its cookies in circles")
-    return Obstacle.FAILURE, outcome.detail or _("no page came: {kind}", kind=outcome.kind.value.replace("_", " "))
+    return Obstacle.FAILURE, outcome.detail or _("no page came: {kind}", kind=outcome.kind.in_words)
 
 
 def _of_html(html: bytes, text: str, no_text: str, url: str) -> Recognition:
@@ -281,7 +281,8 @@ def _obstacle(
     if size <= _LONGEST_WALL and _is_about_consent(own if size <= _NEXT_TO_NOTHING else rest, size):
         return Obstacle.COOKIES, _("nearly all that the page says is a question about cookies")
     if no_text:
-        return (Obstacle.SCRIPTS if "scripts" in no_text else Obstacle.NO_TEXT), no_text
+        by_scripts = recognised(no_text, (Detail.NO_TEXT_WITHOUT_SCRIPTS,)) is not None
+        return (Obstacle.SCRIPTS if by_scripts else Obstacle.NO_TEXT), no_text
     return (None, "") if text.strip() else (Obstacle.NO_TEXT, _("the page has no text"))
 
 

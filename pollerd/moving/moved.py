@@ -28,6 +28,20 @@ class Fate(StrEnum):
     NOTHING_SAID = "nothing said"
     """It has its default, or nothing is needed for it here."""
 
+    @property
+    def in_words(self) -> str:
+        """The fate as reports name it."""
+        return _(_FATES[self])
+
+
+_FATES = {
+    Fate.CARRIED: N_("carried"),
+    Fate.APPROXIMATED: N_("approximated"),
+    Fate.NOT_CARRIED: N_("not carried"),
+    Fate.DISPLAY: N_("display only"),
+    Fate.NOTHING_SAID: N_("nothing said"),
+}
+
 
 class ReportLine(NamedTuple):
     """What became of one key. It never holds the value of a header, nor any other secret."""
@@ -45,7 +59,7 @@ class ReportLine(NamedTuple):
         return self.key.startswith(_SETTINGS) or self.key.endswith(_(COMPARES_SOURCE))
 
     def __str__(self) -> str:
-        return f"{self.source}: {self.key}: {self.fate}{f': {self.how}' if self.how else ''}"
+        return f"{self.source}: {self.key}: {self.fate.in_words}{f': {self.how}' if self.how else ''}"
 
 
 @dataclass(slots=True)

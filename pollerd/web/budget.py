@@ -10,7 +10,7 @@ from fastapi import Query, Response
 
 from pollerd.api.http import ApiPorts, Words
 from pollerd.model import SiteState
-from pollerd.planning import sentences
+from pollerd.planning import exactly, sentences
 from pollerd.quantities import duration
 from pollerd.ranges import BUDGET, PLAN
 from pollerd.texts import N_, _
@@ -51,10 +51,7 @@ async def found_spans(ports: ApiPorts, now: float) -> list[tuple[str, FoundSpan]
 
 planner_router = page_router(prefix="/plan")
 SHARES = [(str(share), f"{share} %") for share in (50, 75, 90, 95, 99)]
-SPANS = [(duration(seconds), text) for seconds, text in (
-    (60.0, "1 minute"), (300.0, "5 minutes"), (1_800.0, "30 minutes"), (3_600.0, "1 hour"), (21_600.0, "6 hours"),
-    (86_400.0, "1 day"), (604_800.0, "1 week"),
-)]  # fmt: skip
+SPANS = (60.0, 300.0, 1_800.0, 3_600.0, 21_600.0, 86_400.0, 604_800.0)
 Text = Annotated[Words, Query(max_length=100)]
 
 
@@ -74,8 +71,12 @@ async def show_plan(page: Shown, share: Text = "90", within: Text = "30m", tag: 
         within=within,
         tag=tag,
         shares=_with(SHARES, share, f"{share} %"),
-        spans=_with(SPANS, within, within),
+        spans=_with(_spans(), within, within),
     )
+
+
+def _spans() -> list[tuple[str, str]]:
+    return [(duration(seconds), exactly(seconds)) for seconds in SPANS]
 
 
 def _with(known: list[tuple[str, str]], value: str, text: str) -> list[tuple[str, str]]:
@@ -132,7 +133,7 @@ async def show_budget(page: Shown, step: Step = None) -> Response:
         benefit=_benefit(allocation, step),
         found=await found_spans(ports, page.now),
         plan_shares=SHARES,
-        plan_spans=SPANS,
+        plan_spans=_spans(),
     )
 
 

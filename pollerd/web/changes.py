@@ -20,9 +20,9 @@ from pollerd.model import Change, Media
 from pollerd.scheduling.windows import local_time
 from pollerd.storage.changes import ChangeFilter
 from pollerd.texts import _
-from pollerd.web.fetch_form import DAY_WORDS
 from pollerd.web.http import Posted, query, within
 from pollerd.web.page import Page, Shown, page_router, shown_url
+from pollerd.web.words import DAY_WORDS
 
 router = page_router()
 _ROWS = 50
@@ -158,7 +158,7 @@ async def list_changes(page: Shown, asked: Annotated[_Wanted, Depends()], cursor
         count=len(items),
         sent=await changes.sent_by([change.id for change in items]),
         unseen=unseen,
-        unread=await changes.unseen_among(reader, [change.id for change in items if change.id is not None]),
+        unread=await changes.unseen_among(reader, [change.id for change in items]),
         unseen_text=f"{unseen:,}"
         if unseen < _UNSEEN_COUNTED
         else _("more than {unseen_counted:,}", unseen_counted=_UNSEEN_COUNTED),

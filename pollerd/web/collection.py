@@ -90,8 +90,8 @@ _HOSTS = 60
 _GRAPH_SECONDS = 60.0
 _STATES = [
     (PageState.COLLECTED.value, N_("in the collection")),
-    (PageState.FRONTIER.value, N_("on the frontier")),
-    (PageState.ASKED.value, N_("being asked for")),
+    (PageState.FRONTIER.value, N_("not fetched yet")),
+    (PageState.ASKED.value, N_("being fetched")),
     (PageState.REJECTED.value, N_("rejected")),
     (PageState.GONE.value, N_("gone")),
 ]

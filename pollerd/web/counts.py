@@ -31,6 +31,7 @@ from pollerd.web.counts_form import (
     ignoring_line,
     in_words,
     settings_of_form,
+    take_offer,
 )
 from pollerd.web.http import Posted, PostedForm
 from pollerd.web.page import Page, Shown, page_router, take_look
@@ -56,7 +57,7 @@ async def change_counts(page: Shown, site_id: SiteId, form: Posted, caller: Call
         # quoted, so that no character of a watched page turns the page around that shows it
         ignoring_line(counts, unquote(form.text("before")), unquote(form.text("after")))
     if form.has("take"):
-        _take(counts, form)
+        take_offer(counts, form.text("take"))
     if form.has("add") or form.has("from"):
         return await _shown(page, site, counts, first=max(form.numbers("from"), default=0))
     if form.has("at.x"):
@@ -147,16 +148,6 @@ async def show_picture(page: Shown, site_id: SiteId) -> Response:
     if not pages or pages[-1].picture is None:
         raise NotFoundError(N_("picture of site"), site_id)
     return Response(pages[-1].picture, media_type="image/png", headers={"Cache-Control": "no-store"})
-
-
-def _take(counts: CountsForm, form: PostedForm) -> None:
-    """Takes an offer into the rows: `take` is what is done with it, then its selector, parted by a space."""
-    verb, _space, rest = form.text("take").partition(" ")
-    if verb == "value":
-        kind, attribute, selector = ([*rest.split(" ", 2), "", ""])[:3]
-        counts.values.append(ValueRow(kind, kind, selector, attribute.strip("-"), "first"))
-    elif verb in ("keep", "ignore") and rest:
-        (counts.keep if verb == "keep" else counts.ignore).append(PartRow(rest))
 
 
 LINES_SHOWN = 500

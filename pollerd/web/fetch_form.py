@@ -21,6 +21,7 @@ from pollerd.rendering.plan import DEFAULT_PLAN, RESOURCE_TYPES, StepAction, sec
 from pollerd.site_settings import DAYS, SITE_SETTINGS, Access, Kind, Setting, SiteSpec
 from pollerd.texts import N_, _
 from pollerd.web.http import PostedForm, number_of, tags_in_one_field
+from pollerd.web.words import DAY_WORDS
 
 Patch = dict[str, Any]
 
@@ -158,9 +159,6 @@ def rows_of(hours: Collection[str]) -> list[HoursRow]:
     ]
 
 
-DAY_WORDS: Mapping[str, str] = dict(
-    zip(DAYS, (N_("Mon"), N_("Tue"), N_("Wed"), N_("Thu"), N_("Fri"), N_("Sat"), N_("Sun")), strict=True)
-)
 DURATIONS = ("30s", "1m", "5m", "15m", "30m", "1h", "3h", "6h", "12h", "1d", "7d")
 """Intervals that the form offers; others can be typed."""
 WEIGHTS = ("0.5", "1", "2", "5")

@@ -46,7 +46,6 @@ from pollerd.errors import (
 from pollerd.limits import LeakyBuckets
 from pollerd.planning import about
 from pollerd.plots import moment_text
-from pollerd.quantities import counted
 from pollerd.scheduling.windows import zone_of
 from pollerd.texts import _
 from pollerd.timestamps import rfc3339
@@ -83,8 +82,8 @@ class Asset:
 _ENTRIES = ("page.js", "forms.js", "live-worker.js")
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
-# Of modules are left out: comments in lines of their own, and the space at the start of lines (no text has such).
-_COMMENT = re.compile(r"^\s*//.*\n|^\s+|^/\*\*.*\*/\n", re.MULTILINE)
+# Of modules are left out: comments, and the space at the start of lines (no text has such).
+_COMMENT = re.compile(r"^\s*//.*\n|^\s*/\*\*.*\*/\n|^\s+| // .*$", re.MULTILINE)
 _OF_STYLE = re.compile(rb"/\*.*?\*/\n?|^[ \t]+", re.MULTILINE | re.DOTALL)
 """Of a stylesheet: what only people need, who read it in the repository."""
 
@@ -111,6 +110,11 @@ def _variable(name: str) -> str:
     return re.sub(r"\W", "_", name)
 
 
+_STRING = r'"((?:[^"\\\n]|\\.)*)"'
+_TEXT = re.compile(rf"\b(?:_|_parts)\({_STRING}|\bn_\(\s*{_STRING},\s*{_STRING}")
+"""A text of a script, see `texts.js`."""
+
+
 class Assets:
     """All files, and the address that they have in common."""
 
@@ -127,6 +131,17 @@ class Assets:
         digest = hashlib.sha256(b"\0".join(part for name, body in contents.items() for part in (name.encode(), body)))
         self.build = digest.hexdigest()[:16]
         """Names this state of the files."""
+        scripts = (contents[name].decode() for name in _ENTRIES)
+        self._texts = sorted({found for script in scripts for found in _TEXT.findall(script)})
+
+    def texts(self) -> str:
+        """Returns the texts of scripts in the language of the context, as `texts.js` reads them; empty: in English."""
+        spoken = texts.current()
+        if spoken.code == texts.ENGLISH:
+            return ""
+        translated: dict[str, object] = {text: spoken.gettext(text) for text, one, _many in self._texts if not one}
+        translated |= {one: spoken.plurals(one, many) for _text, one, many in self._texts if one}
+        return orjson.dumps(translated).decode()
 
     def url(self, name: str) -> str:
         """Returns the address of a file. Raises KeyError."""
@@ -160,7 +175,7 @@ async def manifest(request: Request) -> Response:
     document = {
         "name": "pollerd",
         "short_name": "pollerd",
-        "description": "What has changed on the pages that you watch.",
+        "description": _("The changes on the pages that you watch."),
         "id": "/",
         "start_url": "/",
         "scope": "/",
@@ -327,6 +342,7 @@ class Page:
             "status": status,
             "version": self.web.version,
             "fragment": self.is_fragment,
+            "texts": self.web.assets.texts(),
             "csrf": _masked(csrf_token(caller, PAGE_FORM)),
             "caller": caller,
             "may_write": self.may_write,
@@ -497,7 +513,6 @@ def environment(asset_url: Callable[[str], str]) -> Environment:
         "percent": words.percent,
         "about": about,
         "how_often": words.how_often,
-        "counted": counted,
         "link": _link,
         "tag_colour": _tag_colour,
         "shown_url": shown_url,
@@ -601,7 +616,7 @@ def _described(request: Request, error: Exception) -> tuple[int, str, str]:
         details = {HTTPStatus.NOT_FOUND: _("There is no such page.")}
         return (
             error.status_code,
-            HTTPStatus(error.status_code).phrase,
+            _("Not found") if error.status_code == HTTPStatus.NOT_FOUND else HTTPStatus(error.status_code).phrase,
             details.get(HTTPStatus(error.status_code), str(error.detail)),
         )
     if isinstance(error, RequestValidationError | ValidationError):
@@ -612,18 +627,18 @@ def _described(request: Request, error: Exception) -> tuple[int, str, str]:
         field = ".".join(map(str, place))
         return (
             HTTPStatus.UNPROCESSABLE_ENTITY,
-            _("That cannot be used"),
+            _("Invalid input"),
             _("{field}: must be {allowed_by}", field=field, allowed_by=allowed_by(first)),
         )
     if isinstance(error, InvalidValueError):
-        return HTTPStatus.UNPROCESSABLE_ENTITY, _("That cannot be used"), error.text
+        return HTTPStatus.UNPROCESSABLE_ENTITY, _("Invalid input"), error.text
     if isinstance(error, NotFoundError):
         return HTTPStatus.NOT_FOUND, _("Not found"), f"{error}."
     if isinstance(error, DuplicateError):
-        heading = _("Watched already") if error.what == "site" else _("There is one already")
+        heading = _("This site is watched already") if error.what == "site" else _("It exists already")
         return HTTPStatus.CONFLICT, heading, f"{error}."
-    why = _("The database does not answer: {error}. Polling goes on for what is known.", error=error)
-    return HTTPStatus.SERVICE_UNAVAILABLE, _("The database does not answer"), why
+    why = _("Database unavailable: {error}. Polling is paused until it answers.", error=error)
+    return HTTPStatus.SERVICE_UNAVAILABLE, _("Database unavailable"), why
 
 
 # Colours by choice.

@@ -65,14 +65,21 @@ def belief_plot(belief: PageBelief, width: int = WIDTH) -> str:
         length = max(x(high) - x(low), 2)
         shape = "interval" if belief.known else "interval prior"
         inside.append(f'<rect class="{shape}" x="{x(low)}" y="{_LINE - 8}" width="{length}" height="16" rx="3"/>')
-        description += _(", 90 % sure: between {low} and {high}", low=how_often(low), high=how_often(high))
+        description += _(", 90 % confidence: between {low} and {high}", low=how_often(low), high=how_often(high))
     inside.append(f'<circle class="mean" cx="{x(rate)}" cy="{_LINE}" r="6"/>')
     if polled is not None:
         at = x(polled)
         inside.append(f'<path class="polled" d="M{at} {_LINE - 12}l-6 -10h12z"/>')
-        inside.append(text(min(max(at, _LABEL), width - _LABEL), 10, f"polled {how_often(polled)}", anchor="middle"))
-        description += f"; polled {how_often(polled)}"
-    inside.append(text(_LEFT, HEIGHT - 6, "● mean   ▬ 90 % interval   ▼ how often it is polled", name="key"))
+        inside.append(
+            text(
+                min(max(at, _LABEL), width - _LABEL),
+                10,
+                _("checked {how_often}", how_often=how_often(polled)),
+                anchor="middle",
+            )
+        )
+        description += _("; checked {how_often}", how_often=how_often(polled))
+    inside.append(text(_LEFT, HEIGHT - 6, _("● mean   ▬ 90 % interval   ▼ how often it is checked"), name="key"))
     said, title = f"{description}.", _("Estimated rate of change")
     return framed("".join(inside), width, HEIGHT, key=_named("belief-plot", width), title=title, description=said)
 

@@ -49,11 +49,11 @@ _SORTS = [
     ("-last_change", N_("last change")),
     ("-rate", N_("changes most often")),
     ("rate", N_("changes least often")),
-    ("-failures", N_("fails longest")),
+    ("-failures", N_("most failures")),
     ("url", N_("address")),
     ("title", N_("title")),
-    ("-last_poll", N_("last poll")),
-    ("next_poll", N_("next poll")),
+    ("-last_poll", N_("last check")),
+    ("next_poll", N_("next check")),
 ]
 _RATES = [("24", N_("at least hourly")), ("1", N_("at least daily")), ("0.14", N_("at least weekly"))]
 _SPANS = [("1h", N_("in the last hour")), ("1d", N_("in the last day")), ("7d", N_("in the last week"))]

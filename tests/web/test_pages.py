@@ -135,7 +135,7 @@ async def test_a_site_is_added_changed_paused_and_deleted(web: Web) -> None:
     assert (await web.post("/sites/1/resume")).status == 303
     assert (await web.post("/sites/1/delete")).headers["Location"] == "/jobs/1"
     assert (await web.get("/sites/1")).status == 404
-    assert "1 page deleted" in (await web.get("/jobs/1")).text
+    assert "1 site deleted" in (await web.get("/jobs/1")).text
     assert (await web.post("/jobs/1/undo")).status == 303
     assert (await web.get("/sites/1")).status == 200
 
@@ -183,7 +183,7 @@ async def test_a_second_site_of_an_address_leads_to_the_first(busy: Web) -> None
 async def test_many_sites_at_once(busy: Web) -> None:
     tagged = await busy.post("/sites/bulk", [("id", "1"), ("id", "2"), ("action", "tag"), ("tag", "new")])
     assert tagged.headers["Location"] == "/jobs/1?back=%2Fsites"
-    assert "2 pages tagged" in (await busy.get("/jobs/1")).text
+    assert "2 sites tagged" in (await busy.get("/jobs/1")).text
     assert (await busy.api.store.sites.get(2)).spec.tags == ("shop", "new")
     await busy.post("/sites/bulk", [("id", "1"), ("id", "2"), ("action", "untag"), ("tag", "shop")])
     assert (await busy.api.store.sites.get(1)).spec.tags == ("new",)
@@ -460,7 +460,7 @@ async def test_the_nodes_are_shown_where_there_are_several(busy: Web, monkeypatc
     text = (await busy.get("/system")).text
     assert 'name="budget" min="0.001" step="any" value="9.0"' in text, "that of all nodes is set, not a share of it"
     assert "&lt;b&gt;north&lt;/b&gt; (this one) (drained)" in text
-    assert "3 partitions of 64 held by no node" in text
+    assert "3 partitions of 64 without a node" in text
 
 
 async def test_a_sites_page_tells_how_its_changes_are_read(busy: Web) -> None:
@@ -472,7 +472,7 @@ async def test_a_sites_page_tells_how_its_changes_are_read(busy: Web) -> None:
     page = (await busy.get("/sites/1")).text
     assert "Reader interest" in page
     assert "7 reads of 1 change: interest halves in 1 d" in page
-    assert "The usual half-life of 1 d holds" in page
+    assert "its half-life is 1 d, the default; the reads agree" in page
 
 
 async def test_what_is_hidden_as_noise_is_shown_again_by_one_click(busy: Web) -> None:

@@ -76,9 +76,8 @@ def _converted(watch: Watch, instance: Instance, settings: Settings, report: Rep
 
 def _source(watch: Watch) -> str:
     names = (watch.fields.get(key) for key in ("title", "url"))
-    return (
-        f"watch {watch.uuid[:8]} ({next((name for name in names if isinstance(name, str) and name), _('without URL'))})"
-    )
+    name = next((name for name in names if isinstance(name, str) and name), None) or _("without URL")
+    return f"watch {watch.uuid[:8]} ({name})"
 
 
 def _set_url(context: WatchContext) -> bool:

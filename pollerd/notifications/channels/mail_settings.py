@@ -54,9 +54,9 @@ def mail_settings(raw: Mapping[str, Any]) -> tuple[MailSettings, dict[str, str]]
         security=security,
         sender=_sender(fields),
         recipients=_recipients(fields),
-        username=fields.text("username", "1 to 320 printable characters", 320),
+        username=fields.text("username", _("1 to 320 printable characters"), 320),
     )
-    password = fields.text("password", "1 to 1,000 printable characters")
+    password = fields.text("password", _("1 to 1,000 printable characters"))
     if password is not None and settings.username is None:
         fields.refuse("username", _("given with a password"))
     return settings, {} if password is None else {"password": password}

@@ -2,6 +2,7 @@
 import { putFragment } from "./trusted.js";
 import { writeTimes } from "./times.js";
 import { option } from "./options.js";
+import { _, n_ } from "./texts.js";
 
 const SEEN_MS = 1_000;
 const SEND_MS = 700;
@@ -26,10 +27,10 @@ export function startInbox() {
         unread.textContent = Number(unread.textContent.replace(/\D/g, "")) + 1;
         unread.hidden = false;
       }
-      document.title = `(${came} new) ${title}`;
+      document.title = _("({count} new) {title}", { count: came, title });
       if (!button) return;
       button.hidden = false;
-      button.textContent = `${came} new ${came === 1 ? "change" : "changes"} · show (.)`;
+      button.textContent = n_("{count} new change · show (.)", "{count} new changes · show (.)", came);
     },
   };
 }
@@ -96,7 +97,7 @@ class Inbox {
       await putFragment(place, `/changes/${Number(row.dataset.change)}?view=${this.view}`);
       writeTimes(place);
     } catch {
-      place.textContent = "Could not load the diff.";
+      place.textContent = _("Could not load the diff.");
     }
     place.removeAttribute("aria-busy");
   }
@@ -121,9 +122,10 @@ class Inbox {
       this.waiting[seen ? "unseen" : "seen"].delete(id);
     }
     this.last = { rows, seen };
-    const many = changes.length === 1 ? "1 change" : `${changes.length} changes`;
     const status = document.getElementById("status");
-    status.textContent = `${many} ${seen ? "read" : "unread"} · undo (u)`;
+    status.textContent = seen
+      ? n_("{count} change read · undo (u)", "{count} changes read · undo (u)", changes.length)
+      : n_("{count} change unread · undo (u)", "{count} changes unread · undo (u)", changes.length);
     clearTimeout(this.linger);
     this.linger = setTimeout(() => status.replaceChildren(), LINGER_MS);
     clearTimeout(this.sending);

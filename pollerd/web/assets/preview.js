@@ -1,6 +1,7 @@
 // What the fields of a form would keep: by its button, and half a second after typing ends once the page was read.
 // And rows: one more is a copy of the last one, emptied.
 import { putFragment } from "./trusted.js";
+import { _ } from "./texts.js";
 
 const WAIT_MS = 500;
 
@@ -18,7 +19,7 @@ export function startPreview() {
       await putFragment(place, form.action, { method: "POST", body });
       wasRead = place.querySelector("section") !== null;
     } catch {
-      place.textContent = "That cannot be shown now.";
+      place.textContent = _("Preview failed. Try again.");
     }
     place.removeAttribute("aria-busy");
   };

@@ -241,7 +241,7 @@ class Pattern:
         """
         for number, match in enumerate(self._finder.finditer(text)):
             if number >= MAX_MATCHES:
-                raise SelectionLimitError(self.field, "matches", MAX_MATCHES)
+                raise SelectionLimitError(self.field, _("matches"), MAX_MATCHES)
             yield match
 
     def sub(self, replacement: Replacement, text: str) -> str:
