@@ -22,7 +22,7 @@ export function writeTimes(root, now = Date.now()) {
 function relative(at, now, form) {
   const seconds = (at.getTime() - now) / 1000;
   const [unit, length] = UNITS.find(([, one]) => Math.abs(seconds) >= one) ?? UNITS[3];
-  return form.format(Math.round(seconds / length), unit);
+  return form.format(Math.trunc(seconds / length), unit); // 36 hours ago was one day ago: it stands under Yesterday
 }
 
 function words(at, now) {
