@@ -39,8 +39,9 @@ test-changed: $(DEV)  ## the quick tests, and those that import what changed sin
 test-all: $(DEV)  ## all tests
 	$(PYTEST) $(ARGS)
 
-screenshots: $(DEV)  ## pictures of the web pages for README and docs
-	SCREENSHOTS=docs/screenshots $(BIN)/python -m pytest -q tests/web/test_screenshots.py
+screenshots: $(DEV)  ## pictures of all web pages in screenshots/, to be looked at; those of README and docs are renewed
+	SCREENSHOTS=screenshots $(BIN)/python -m pytest -q tests/web/test_screenshots.py
+	for picture in docs/screenshots/*.png; do cp screenshots/month/$$(basename $$picture) docs/screenshots/; done
 
 catalogue: $(DEV)  ## pollerd/locale/pollerd.pot: the texts that a translation has
 	$(BIN)/python benchmarks/catalogue.py

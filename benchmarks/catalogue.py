@@ -1,7 +1,7 @@
 """Writes `pollerd/locale/pollerd.pot`, the texts that a translation has (make catalogue).
 
-They come from the calls of `_`, `n_` and `N_` in modules and templates, from the help of all commands, and from the
-descriptions of the API. A translation begins as a copy, `pollerd/locale/LANG/LC_MESSAGES/pollerd.po`; with
+They come from the calls of `_`, `n_` and `N_` in modules, templates and scripts, from the help of all commands, and
+from the descriptions of the API. A translation begins as a copy, `pollerd/locale/LANG/LC_MESSAGES/pollerd.po`; with
 `pybabel update -i pollerd/locale/pollerd.pot -d pollerd/locale -D pollerd` it follows the texts.
 """
 
@@ -17,9 +17,17 @@ from babel.messages.pofile import write_po
 from wording import ROOT, api_texts, help_texts
 
 FILE = ROOT / "pollerd/locale/pollerd.pot"
-_KEYWORDS = {"_": None, "N_": None, "n_": (1, 2), "gettext": None, "ngettext": (1, 2)}
-_METHODS = [("lab/**", "ignore"), ("**.py", "python"), ("web/templates/**.html", "jinja2")]
-_OPTIONS = {"web/templates/**.html": {"trimmed": "true", "silent": "false", "newstyle_gettext": "false"}}
+_KEYWORDS = {"_": None, "N_": None, "_parts": None, "n_": (1, 2), "gettext": None, "ngettext": (1, 2)}
+_METHODS = [
+    ("lab/**", "ignore"),
+    ("**.py", "python"),
+    ("web/templates/**.html", "jinja2"),
+    ("web/assets/**.js", "javascript"),
+]
+_OPTIONS = {
+    "web/templates/**.html": {"trimmed": "true", "silent": "false", "newstyle_gettext": "false"},
+    "web/assets/**.js": {"parse_template_string": "true"},
+}
 
 Message = str | tuple[str, ...]
 

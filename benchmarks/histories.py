@@ -9,8 +9,10 @@ is skipped. One poll a step, at most 20,000 of them, of at most 300 pages.
     python benchmarks/histories.py --histories traces.npz --rows changes --out after.json --against before.json
 
 Rows: `changes` (64 on 8 sources), `freshness` and `interest` (16 each; the half-life of interest is one uniform cycle),
-`zipf` (512 shuffled pages, in intervals of polls), `zipf-sorted` (the same, in order of their rates) and `fading` (60
-pages, two of which bring news that fade within a fraction of a uniform cycle to one cycle).
+`zipf` (512 shuffled pages, in intervals of polls), `zipf-sorted` (the same, in order of their rates), `fading` (60
+pages, two of which bring news that fade within a fraction of a uniform cycle to one cycle), `signals` (the histories
+with ten pushed sources of recall .9 and precision .6; the share of changes found in the second half) and `ours-web`
+(the webs of `pollerd reproduce ours-web`, but for those of `zipf`).
 """
 
 from __future__ import annotations
@@ -33,6 +35,11 @@ from numpy.typing import NDArray
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.index import g
 from pollerd.allocation.registry import create
+from pollerd.lab.environments.web import Policy, run_web
+from pollerd.lab.environments.zipf import Zipf
+from pollerd.lab.experiments.learning_curves import means
+from pollerd.lab.experiments.ours_web.competitors import ENVIRONMENTS
+from pollerd.lab.experiments.ours_web.contest import ENDS
 
 MAX_PAGES = 300
 MAX_STEPS = 20_000
@@ -50,6 +57,14 @@ ZIPF_EDGES = (1000, 2000, 5000, 10_000, 20_000)
 """Ends of the intervals of polls."""
 STEP_S = 10.0
 
+SIGNAL_BUDGETS = (0.5, 2.0)
+SIGNAL_QUALITY = (0.9, 0.6)
+"""Recall and precision of the sources."""
+SIGNAL_POLLS_A_PAGE = 20
+
+OURS_WEB_POLLS = (200, 5_200)
+"""Polls up to the end of the first interval, at least, and of the last, at most: shares of few polls are chance."""
+
 FADING_PAGES = 60
 FADING_HALF_LIVES = (0.2, 1.0, 6.0, 60.0)
 """Half-lives in steps; a uniform cycle has FADING_PAGES of them."""
@@ -62,13 +77,13 @@ Learn = Callable[[int, float, bool, float], None]
 
 @dataclass(frozen=True)
 class Score:
-    """One run: a source at a budget, or a Zipf web by its interval of polls and seed."""
+    """One run: a source at a budget, or a web by its interval of polls and seed."""
 
     name: str
     found: float
     """Share of polls that found a change (changes), of page time that the copy was current, of the value of news."""
     best: float = math.nan
-    """The same for the index policy with every page's true mean rate; for Zipf pages, the optimum."""
+    """The same for the index policy with every page's true mean rate; for webs, the optimum."""
     uniform: float = math.nan
     """The same for round robin."""
 
@@ -236,6 +251,49 @@ def fading_row(allocator: str, job: tuple[float, int]) -> list[Score]:
     return [Score(f"fading half-life {half_life / FADING_PAGES:.3g} cycles #{seed} polls all", ours / best, 1.0)]
 
 
+def signals_row(allocator: str, path: Path, job: tuple[str, float, int]) -> list[Score]:
+    """Runs one source at one budget, with pushed sources that announce its changes."""
+    from signals_histories import GROUPS, made_up, pages_of  # it imports this file
+    from signals_histories import run as replay_signals
+
+    source, multiple, seed = job
+    history = load(path, source, 0.3)
+    pages, n = pages_of(history), len(history.first) - 1
+    budget = multiple * len(history.times) / history.span
+    steps = min(int(history.span * budget), SIGNAL_POLLS_A_PAGE * n)
+    begin, end = history.start, history.start + steps / budget
+    of_source = np.random.default_rng(seed).integers(0, GROUPS, n)
+    policy = create(allocator, budget=budget, objective="changes", rng=np.random.default_rng(0))
+    policy.add(np.arange(n), np.ones(n), np.ones(n))
+    for group in range(GROUPS):
+        policy.add_source(group, np.flatnonzero(of_source == group))
+    signals = list(made_up(pages, SIGNAL_QUALITY, begin, end, seed))
+    found = replay_signals(policy, pages, signals, of_source, (begin, end, steps))["found"]
+    return [Score(f"signals {source} x{multiple:g} #{seed} polls all", found)]
+
+
+def _is_zipf(zipf: Zipf) -> bool:
+    """Whether the web is one of the rows `zipf`."""
+    return zipf.pages == ZIPF_PAGES and zipf.order == "shuffled" and not zipf.switch_every
+
+
+def ours_web_row(allocator: str, job: tuple[int, int]) -> list[Score]:
+    """Runs one web of `ours-web`, a row per interval of polls a page; scores are shares of its optimum."""
+    place, seed = job
+    environment = ENVIRONMENTS[place]
+    zipf = environment.zipf
+    fewest, most = OURS_WEB_POLLS
+    ends = [end for end in ENDS if end <= environment.polls_a_page("full") and fewest <= end * zipf.pages <= most]
+    edges = [end * zipf.pages for end in ends]
+    found = run_web(zipf, Policy(allocator), edges[-1], np.random.SeedSequence(seed)).found
+    shares = means(found, edges) / zipf.optimum
+    name = f"ours-web {environment.name.replace(',', '')} #{seed}"
+    return [
+        Score(f"{name} polls {start}-{end}", share, 1.0)
+        for start, end, share in zip((0, *ends), ends, shares.tolist(), strict=False)
+    ]
+
+
 def jobs(
     rows: str, allocator: str, path: Path | None, runs: int
 ) -> tuple[Callable[..., list[Score]], list[tuple[Any, ...]]]:
@@ -245,9 +303,17 @@ def jobs(
     if rows.startswith("zipf"):
         run = partial(zipf_row, allocator, rows == "zipf-sorted")
         return run, [(alpha, beta, seed) for alpha, beta in ZIPF for seed in range(runs)]
+    if rows == "ours-web":
+        webs = [i for i, web in enumerate(ENVIRONMENTS) if not _is_zipf(web.zipf)]
+        return partial(ours_web_row, allocator), [(web, seed) for web in webs for seed in range(runs)]
     if path is None:
         sys.exit("--histories FILE is needed for rows of real pages")
     sources = sorted({name.split("/")[0] for name in np.load(path).files if "/" in name})
+    if rows == "signals":
+        signalled = [
+            (source, multiple, seed) for multiple in SIGNAL_BUDGETS for source in sources for seed in range(runs)
+        ]
+        return partial(signals_row, allocator, path), signalled
     run = partial(real_row, allocator, rows, path)
     return run, [(source, *budget) for budget in BUDGETS[rows] for source in sources]
 
@@ -255,11 +321,11 @@ def jobs(
 def summary(rows: Iterable[Score]) -> Iterator[str]:
     """Yields a Markdown table of the rows, with geometric means of real ones and means of intervals of Zipf webs."""
     rows = list(rows)
-    if rows[0].name.startswith(("zipf", "fading")):
-        yield "| web | polls | share of the best |\n|---|---|---|"
+    if rows[0].name.startswith(("zipf", "fading", "signals", "ours-web")):
+        yield "| web | polls | share of the best, or of all changes |\n|---|---|---|"
         groups: dict[tuple[str, str], list[float]] = {}
         for row in rows:
-            web, polls = row.name.split(" #")[0], row.name.split("polls ")[1]
+            web, polls = row.name.split(" #")[0], row.name.rsplit("polls ", 1)[1]
             groups.setdefault((web, polls), []).append(row.found)
         for (web, polls), found in groups.items():
             error = np.std(found, ddof=1) / math.sqrt(len(found)) if len(found) > 1 else math.nan
@@ -294,7 +360,9 @@ def comparison(rows: list[Score], before: list[Score]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--histories", type=Path, help="the .npz file")
-    parser.add_argument("--rows", choices=(*BUDGETS, "zipf", "zipf-sorted", "fading"), default="changes")
+    parser.add_argument(
+        "--rows", choices=(*BUDGETS, "zipf", "zipf-sorted", "fading", "signals", "ours-web"), default="changes"
+    )
     parser.add_argument("--allocator", default="whittle")
     parser.add_argument("--runs", type=int, default=10, help="of each web that is made")
     parser.add_argument("--out", type=Path, help="write the rows as JSON")

@@ -162,7 +162,7 @@ class SelectionLimitError(TooHeavyError):
     """Selecting from a page would take more time or memory than one page may: only its own site is concerned."""
 
     def __init__(self, field: str, limit: str, most: int) -> None:
-        super().__init__(f"{field}: more than {most:,} {limit}")
+        super().__init__(_("{field}: more than {most:,} {limit}", field=field, most=most, limit=limit))
         self.field, self.limit, self.most = field, limit, most
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -36,9 +36,6 @@ class EventKind(StrEnum):
     """A user tries a channel."""
 
 
-SITE_EVENTS = frozenset(kind for kind in EventKind if kind.value.startswith("site."))
-
-
 class NoticeState(StrEnum):
     """Where a notice stands. `WAITING` and `SENDING` are open; the others are final until a user sends it again."""
 

@@ -7,6 +7,8 @@ cannot be parsed the end of a value is unknown.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from functools import lru_cache
 
 NOT_SHOWN = "(not shown)"
 SHOWN = 200
@@ -25,8 +27,6 @@ _NO_PORT = re.compile(r"(https?://[^/?#\s:\[\]\"']*):(?![0-9]{1,5}(?:[/?#\s\"'.,
 _PLAIN = re.compile(r"[^\s\"'{}=?&]*")
 """User and password without characters that suggest another meaning."""
 _URL = re.compile(r"[\s\"'\ufeff]*(https?://[^\s\"'?#]*)", re.IGNORECASE)
-_KNOWN_NUMBER = r"\"(?:weight|cost|min_interval|max_interval|half_life|deadline)\"\s*:\s*[-+.\deE]{1,24}"
-_KNOWN_BEGINNING = re.compile(rf"\s*\{{?(?:\s*(?:{_KNOWN_NUMBER}|\"url\"\s*:\s*\"https?://[^\s\"\\?#]*\")\s*,?)*")
 
 
 def is_secret_name(name: str) -> bool:
@@ -48,20 +48,26 @@ def masked(text: str) -> str:
     return _cut(_NO_PORT.sub(r"\1:…", text[:_LOOKED_AT]))
 
 
-def masked_line(line: str) -> str:
+def masked_line(line: str, numbers: Collection[str]) -> str:
     """Returns an unparsable line for messages: its URL, or the known fields at its beginning.
 
     Field names distinguish secrets only in lines that can be parsed. So only what is known not to be secret is shown: a
-    URL without its query, and numeric settings.
+    URL without its query, and settings that are numbers, of these names.
     """
     url = _URL.match(line, 0, _LOOKED_AT)
     if url is not None:
         rest = line[url.end() :]
         shown = "http://" if any(sign in rest for sign in _ATS) else masked(url[1])
         return shown + ("…" if rest.strip("\"' \t\r\n") else "")
-    known = _KNOWN_BEGINNING.match(line, 0, _LOOKED_AT)
+    known = _known_beginning(tuple(numbers)).match(line, 0, _LOOKED_AT)
     shown = masked(known[0].strip(" {")) if known is not None else ""
     return f"{shown.removesuffix('…')}…" if shown else NOT_SHOWN
+
+
+@lru_cache(maxsize=4)
+def _known_beginning(numbers: tuple[str, ...]) -> re.Pattern[str]:
+    number = rf"\"(?:{'|'.join(numbers)})\"\s*:\s*[-+.\deE]{{1,24}}"
+    return re.compile(rf"\s*\{{?(?:\s*(?:{number}|\"url\"\s*:\s*\"https?://[^\s\"\\?#]*\")\s*,?)*")
 
 
 def _parted_at_userinfo(text: str) -> tuple[str, bool, str]:

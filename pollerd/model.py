@@ -17,7 +17,7 @@ from pollerd.shown import SHOWN, Moment
 from pollerd.site_settings import (
     SiteSpec,
 )
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 
 class SiteState(StrEnum):
@@ -58,6 +58,20 @@ class JobState(StrEnum):
     """It cannot go on; what it did stays, and can be undone."""
     UNDOING = "undoing"
     UNDONE = "undone"
+
+    @property
+    def in_words(self) -> str:
+        """The state as pages name it."""
+        return _(_JOB_STATES[self])
+
+
+_JOB_STATES = {
+    JobState.RUNNING: N_("running"),
+    JobState.DONE: N_("done"),
+    JobState.FAILED: N_("failed"),
+    JobState.UNDOING: N_("undoing"),
+    JobState.UNDONE: N_("undone"),
+}
 
 
 class PageState(StrEnum):
@@ -121,9 +135,48 @@ class OutcomeKind(StrEnum):
         """True if our own link may be at fault instead of the site."""
         return self in _LINK_SUSPECT
 
+    @property
+    def in_words(self) -> str:
+        """The outcome as pages name it."""
+        return _(_OUTCOMES.get(self, self.value))
 
+
+_OUTCOMES = {
+    OutcomeKind.UNCHANGED: N_("unchanged"),
+    OutcomeKind.CHANGED: N_("changed"),
+    OutcomeKind.FIRST: N_("first check"),
+    OutcomeKind.NOT_MODIFIED: N_("not modified"),
+    OutcomeKind.NOT_FOUND: N_("not found"),
+    OutcomeKind.GONE: N_("gone"),
+    OutcomeKind.DENIED: N_("denied by robots.txt"),
+    OutcomeKind.BLOCKED_ADDRESS: N_("private address"),
+    OutcomeKind.THROTTLED: N_("too many requests"),
+    OutcomeKind.TOO_LARGE: N_("too large"),
+    OutcomeKind.TIMEOUT: N_("timed out"),
+    OutcomeKind.TLS_ERROR: N_("TLS error"),
+    OutcomeKind.DNS_ERROR: N_("DNS error"),
+    OutcomeKind.CONNECT_ERROR: N_("no connection"),
+    OutcomeKind.PROTOCOL_ERROR: N_("protocol error"),
+    OutcomeKind.SERVER_ERROR: N_("server error"),
+    OutcomeKind.CLIENT_ERROR: N_("refused"),
+    OutcomeKind.UNDECODABLE: N_("not readable"),
+    OutcomeKind.NOTHING_SELECTED: N_("watched part not found"),
+    OutcomeKind.PROVING: N_("awaiting confirmation"),
+}
 _INFORMATIVE = frozenset({OutcomeKind.UNCHANGED, OutcomeKind.CHANGED, OutcomeKind.FIRST, OutcomeKind.NOT_MODIFIED})
 _LINK_SUSPECT = frozenset({OutcomeKind.TIMEOUT, OutcomeKind.DNS_ERROR, OutcomeKind.CONNECT_ERROR})
+
+
+class Detail:
+    """Details of outcomes that other parts recognise after they were stored, by `texts.recognised`."""
+
+    STATUS = N_("HTTP status {status}")
+    STATUS_WITHOUT_PAGE = N_("HTTP status {status}, which comes without a page")
+    REDIRECT_LOOP = N_("redirect loop at {target}")
+    NO_TEXT = N_("the page has no text")
+    NO_TEXT_BUT_FRAMES = N_("the page has no text, it shows frames: add their URLs instead ({named})")
+    NO_TEXT_BUT_ANOTHER_PAGE = N_("the page has no text, it sends browsers on: add that URL instead ({plain})")
+    NO_TEXT_WITHOUT_SCRIPTS = N_("the page has no text without its scripts: set render, so that a browser reads it")
 
 
 class Media(StrEnum):
@@ -134,6 +187,20 @@ class Media(StrEnum):
     FEED = "feed"
     TEXT = "text"
     BINARY = "binary"
+
+    @property
+    def in_words(self) -> str:
+        """The medium as pages name it."""
+        return _(_MEDIA[self])
+
+
+_MEDIA = {
+    Media.HTML: N_("page"),
+    Media.JSON: N_("JSON"),
+    Media.FEED: N_("feed"),
+    Media.TEXT: N_("text"),
+    Media.BINARY: N_("file"),
+}
 
 
 class Validators(Struct, frozen=True, gc=False):
@@ -151,6 +218,10 @@ class Redirect(Struct, frozen=True, gc=False):
 
     status: int
     url: str
+
+
+Box = tuple[int, int, int, int]
+"""Left, top, width and height of an element in the picture of a page, pixels."""
 
 
 class Outcome(Struct, frozen=True, gc=False):
@@ -176,6 +247,10 @@ class Outcome(Struct, frozen=True, gc=False):
     """TTL of the answer, seconds above 0; None without one."""
     screenshot: builtins.bytes | None = None
     """BODY of a rendered page: a PNG of it; None where none was asked for, or it was too large."""
+    boxes: Mapping[str, Box] = {}
+    """BODY of a rendered page, where they were asked for: path of an element by positions alone -> where it is in the
+    picture. Paths are as `absolute_path` of the picker makes them.
+    """
     hub_links: tuple[str, ...] = ()
     """BODY: its `Link` headers, as sent, if one of them may name a WebSub hub."""
     unpacked: bool = False

@@ -195,8 +195,9 @@ _USUAL_WEIGHTS = 0.2, 5.0
 def sentences(plan: BudgetPlan) -> tuple[str, ...]:
     """Returns the plan in whole sentences, the most important first."""
     if not plan.sites:
-        hint = _(": add one by `pollerd sites add URL`") if plan.tag is None else ""
-        return (_("No page{tagged} is polled yet{hint}.", tagged=_tagged(plan), hint=hint),)
+        if plan.tag is None:
+            return (_("No page is polled yet: add one by `pollerd sites add URL`."),)
+        return (_("No page tagged {tag} is polled yet.", tag=plan.tag),)
     if plan.current_share is None:
         return (_("No change of {pages} is expected.", pages=_pages(plan)), _objective(plan))
     return tuple(
@@ -245,10 +246,10 @@ def _needed(plan: BudgetPlan) -> str:
         )
         reasons = "; ".join(_reason(limit, sampled=plan.sampled) for limit in plan.limits[:_MAX_REASONS])
         return _(
-            "No budget lets you learn of {goal}{reasons}{reasons_2}.{most}",
+            "No budget lets you learn of {goal}{colon}{reasons}.{most}",
             goal=goal,
-            reasons=": " if reasons else "",
-            reasons_2=reasons,
+            colon=": " if reasons else "",
+            reasons=reasons,
             most=most,
         )
     have = _("you have {current_budget:,g}", current_budget=plan.current_budget)
@@ -434,11 +435,13 @@ def _reason(held: HeldBack, *, sampled: bool) -> str:
 
 
 def _pages(plan: BudgetPlan) -> str:
-    return f"{'about ' if plan.sampled else ''}{n_('{count} page', '{count} pages', plan.sites)}{_tagged(plan)}"
-
-
-def _tagged(plan: BudgetPlan) -> str:
-    return "" if plan.tag is None else f" tagged {plan.tag}"
+    if plan.tag is None:
+        if plan.sampled:
+            return n_("about {count} page", "about {count} pages", plan.sites)
+        return n_("{count} page", "{count} pages", plan.sites)
+    if plan.sampled:
+        return n_("about {count} page tagged {tag}", "about {count} pages tagged {tag}", plan.sites, tag=plan.tag)
+    return n_("{count} page tagged {tag}", "{count} pages tagged {tag}", plan.sites, tag=plan.tag)
 
 
 def _exact_percent(share: float) -> str:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TypeGuard
 
-from pollerd.texts import N_, _
+from pollerd.texts import N_, _, n_
 
 # Ticks of axes, and their labels. Times are UTC epoch seconds.
 
@@ -177,7 +177,7 @@ def line_plot(points: Sequence[PlotPoint], labels: PlotLabels, until: float) -> 
         y = Scale(*_range(min(values), max(values)), HEIGHT - _BOTTOM, _TOP, digits=1)
         inside += _axes(x, y, dates=labels.dates) + _line(points, until, x, y)
     else:
-        inside += text(_LEFT, HEIGHT // 2, "no value could be read")
+        inside += text(_LEFT, HEIGHT // 2, _("no value could be read"))
     key = "".join(letter for letter in labels.key if letter.isascii() and (letter.isalnum() or letter == "-")) or "plot"
     title, description = printable(labels.title), printable(_described(points, labels))
     return framed(inside, WIDTH, HEIGHT, key=key, title=title, description=description, alone=True)
@@ -191,16 +191,23 @@ def _described(points: Sequence[PlotPoint], labels: PlotLabels) -> str:
     """Returns in words what the plot shows, for those who do not see it."""
     read = [(point.at, point.value) for point in points if point.value is not None]
     if not read:
-        return "No value could be read."
+        return _("No value could be read.")
     (first_at, first), (last_at, last) = read[0], read[-1]
     values = [value for _, value in read]
     gaps = sum(point.value is None for point in points)
-    unread = f" {gaps} times it could not be read." if gaps else ""
-    return (
-        f"{_written(first, labels)} at {moment_text(first_at)} UTC, {_written(last, labels)} since "
-        f"{moment_text(last_at)} UTC; lowest {_written(min(values), labels)}, highest {_written(max(values), labels)}, "
-        f"{len(values)} values.{unread}"
+    unread = n_("{count} time it could not be read.", "{count} times it could not be read.", gaps) if gaps else ""
+    said = n_(
+        "{first} at {first_at} UTC, {last} since {last_at} UTC; lowest {lowest}, highest {highest}, {count} value.",
+        "{first} at {first_at} UTC, {last} since {last_at} UTC; lowest {lowest}, highest {highest}, {count} values.",
+        len(values),
+        first=_written(first, labels),
+        first_at=moment_text(first_at),
+        last=_written(last, labels),
+        last_at=moment_text(last_at),
+        lowest=_written(min(values), labels),
+        highest=_written(max(values), labels),
     )
+    return f"{said} {unread}".rstrip()
 
 
 def _written(value: float, labels: PlotLabels) -> str:

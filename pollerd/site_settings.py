@@ -304,7 +304,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
         RespectTtl | None,
         Setting(
             Kind.TRUST,
-            usable=Range("", 0, 2, "0 (off), 1 (strict) or 2 (hint)"),
+            usable=Range("", 0, 2, N_("0 (off), 1 (strict) or 2 (hint)")),
             help="leave the site alone for as long as its max-age, Expires or feed's ttl says: strict (or true), at "
             "most a day; hint, at most an hour, and no more once a change was found inside such a time; off (or "
             "false), never; null: the default",

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from gettext import GNUTranslations, NullTranslations
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from typing import Any
 ENGLISH = "en"
 _FOLDER = Path(__file__).parent / "locale"
 _FILE = "LC_MESSAGES/pollerd.po"
+_MOST_EXAMPLES = 200
+"""Numbers up to this one show which category has which plural."""
 _MOST_RANGES = 50
 """Languages of a header that are read."""
 
@@ -30,6 +34,10 @@ class TextLanguage(NullTranslations):
     code = ENGLISH
     separators: Mapping[int, str] = {}
     """What is written for the English thousands "," and decimals ".", for `str.translate`."""
+
+    def plurals(self, one: str, many: str) -> dict[str, str]:
+        """Returns the texts for numbers by CLDR's categories, which browsers know: "one", "few", "other" and so on."""
+        return {"one": self.ngettext(one, many, 1), "other": self.ngettext(one, many, 2)}
 
 
 class _Translated(GNUTranslations, TextLanguage):
@@ -47,8 +55,14 @@ class _Translated(GNUTranslations, TextLanguage):
         compiled.seek(0)
         super().__init__(compiled)
         self.code = code
-        symbols = Locale.parse(code).number_symbols["latn"]
+        locale = Locale.parse(code)
+        symbols = locale.number_symbols["latn"]
         self.separators = {ord(","): symbols["group"], ord("."): symbols["decimal"]}
+        self._examples = {locale.plural_form(number): number for number in range(_MOST_EXAMPLES, -1, -1)}
+
+    def plurals(self, one: str, many: str) -> dict[str, str]:
+        texts = {category: self.ngettext(one, many, number) for category, number in self._examples.items()}
+        return {"other": self.ngettext(one, many, _MOST_EXAMPLES), **texts}
 
 
 _english = TextLanguage()
@@ -163,6 +177,25 @@ def n_(one: str, many: str, number: float, /, **values: Any) -> str:
         return english.format(**values)
     whole = round(number) if math.isfinite(number) else 0
     return _filled(spoken.ngettext(one, many, whole), english, spoken, values)
+
+
+def recognised(stored: str, texts: Iterable[str]) -> tuple[str, Mapping[str, str]] | None:
+    """Returns which of some texts a stored one was made from, with the values in it; None: none of them.
+
+    texts: in English, with `{name}`s. The program wrote the stored one in its language, or in English before.
+    """
+    for text in texts:
+        for written in (text, _of_program.gettext(text)):
+            found = _pattern(written).fullmatch(stored)
+            if found is not None:
+                return text, found.groupdict()
+    return None
+
+
+@cache
+def _pattern(template: str) -> re.Pattern[str]:
+    parts = string.Formatter().parse(template)
+    return re.compile("".join(re.escape(text) + (f"(?P<{name}>.*)" if name else "") for text, name, *_more in parts))
 
 
 def N_(text: str) -> str:  # noqa: N802 - gettext's name for it

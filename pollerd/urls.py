@@ -112,7 +112,7 @@ def spelling_of(text: str, normal: str) -> str:
     place, hash_, fragment = normal.partition("#")
     beginning = origin_of(place)
     path, mark, query = _TARGET.sub("", text.partition("#")[0]).partition("?")
-    normal_path, _ignored, normal_query = place[len(beginning) :].partition("?")
+    normal_path, _mark, normal_query = place[len(beginning) :].partition("?")
     same = (path or "/", normal_path), (query, normal_query)
     if any(unquote_to_bytes(original) != unquote_to_bytes(made) for original, made in same):
         return ""  # with `..` in it
@@ -181,7 +181,7 @@ def _invalid(allowed: str, url: str) -> InvalidValueError:
 
 def host_of(url: str) -> str:
     """Returns the host of a normalised URL for politeness: `name:port`, the default port included."""
-    scheme, _ignored, rest = url.partition("://")
+    scheme, _separator, rest = url.partition("://")
     authority = rest.partition("/")[0]
     if ":" in authority and not authority.endswith("]"):
         return authority
@@ -190,7 +190,7 @@ def host_of(url: str) -> str:
 
 def origin_of(url: str) -> str:
     """Returns scheme, host and port of a normalised URL, as in `https://example.org`; a default port is omitted."""
-    scheme, _ignored, rest = url.partition("://")
+    scheme, _separator, rest = url.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}"
 
 

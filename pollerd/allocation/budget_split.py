@@ -154,7 +154,7 @@ EVEN_SHARE = 0.01
 HELD_SHARE = 0.05
 """Largest change of a grant, as a share of it, for which no grant is changed."""
 HELD_SUM = 0.99
-"""Smallest share of the budget that grants must sum to if they are not to be changed."""
+"""Smallest share of the budget that grants must sum to if they are not to be divided anew but for what is missing."""
 _HALVINGS = 200
 _SAME = 1e-14
 _ROUNDING = 1e-12
@@ -184,9 +184,9 @@ def divide_budget(
 
     budget: cost per second, > 0. cost float64[n] >= 0: of one poll of each site of a node. curves: of each node; None:
     not known (new, or of an allocator without a belief), such a node gets its round-robin share. held float64[n]: the
-    grants of the last division, nan for nodes that were not in it; they stay if the best ones hardly differ. None: do
-    not hold. able float64[n] > 0: the most that each node can spend, whatever it is worth: a slow one gets no more, so
-    that the others have the rest; inf: whatever it is given. None: all can. Raises InvalidValueError.
+    grants of the last division, nan for nodes that were not in it; their proportions stay if the best ones hardly
+    differ. None: do not hold. able float64[n] > 0: the most that each node can spend, whatever it is worth: a slow one
+    gets no more, so that the others have the rest; inf: whatever it is given. None: all can. Raises InvalidValueError.
     """
     budget = positive("budget", budget)
     _check(cost, curves)
@@ -194,7 +194,9 @@ def divide_budget(
     floors, ceilings = _bounds(budget, cost, curves, able)
     price, grants = _best(budget, floors, ceilings, curves, able)
     if held is not None and _hardly_differ(budget, held, grants):
-        grants = held.astype(np.float64)
+        # A node that left, or a higher budget, may have left a little of it to nobody.
+        missing = float(held.sum()) < budget * (1 - _ROUNDING)
+        grants = held * (budget / float(held.sum()) if missing else 1.0)
     return BudgetDivision(grants * min(1.0, budget / max(float(grants.sum()), 1e-300)), price)
 
 
@@ -280,7 +282,7 @@ def _best(
 
 
 def _hardly_differ(budget: float, held: NDArray[np.float64], grants: NDArray[np.float64]) -> bool:
-    if np.isnan(held).any() or not HELD_SUM * budget <= float(held.sum()) <= budget:
+    if np.isnan(held).any() or not HELD_SUM * budget <= float(held.sum()) <= budget * (1 + _ROUNDING):
         return False
     return bool((np.abs(grants - held) <= np.maximum(HELD_SHARE * held, budget * EVEN_SHARE / len(held))).all())
 

@@ -183,7 +183,7 @@ def _check_headers(headers: tuple[tuple[str, str], ...]) -> None:
             _("at most {max_headers_size} characters together", max_headers_size=MAX_HEADERS_SIZE),
             f"{size} characters",
         )
-    if len({name.lower() for name, _ignored in headers}) < len(headers):
+    if len({name.lower() for name, _value in headers}) < len(headers):
         raise InvalidValueError("headers", _("free of names that differ in case only"), NOT_SHOWN)
     for name, value in headers:
         if not _NAME.match(name):

@@ -44,7 +44,7 @@ def create_api(
     app.state.registry = registry
     app.state.streams = Streams()
     app.state.shared_changes = SharedChanges()
-    app.state.live_state = LiveState(control, version)
+    app.state.live_state = LiveState(control, store, version)
     app.state.tokens = Tokens(settings)
     app.state.recognition = CallerRecognition(app.state.tokens, store)
     app.state.policies = RoutePolicies(API_ROUTES)

@@ -178,6 +178,7 @@ FIELDS: Mapping[str, str] = {
     "version": "its version of pollerd",
     "warnings": "what may be wrong with the selection",
     "why": "why, in words",
+    "waits_for": "what keeps the site from being polled now, in one word; null: only the budget",
     "why_not_now": "why the site is not polled now; null: it can be",
     "Change.kind": "kind of the content that changed",
     "ClusterNode.name": "name of the node",

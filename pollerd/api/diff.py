@@ -25,7 +25,7 @@ from pollerd.model import Change, Media
 from pollerd.shown import Moment
 from pollerd.storage.changes import ChangeStore
 from pollerd.storage.contents import Content, ContentStore
-from pollerd.texts import _
+from pollerd.texts import N_, _
 from pollerd.timestamps import rfc3339
 
 # Renders the difference of two contents, as unified text or as rows side by side.
@@ -129,6 +129,13 @@ def describe(pair: Pair, form: Form, context: int) -> Difference:
     )
 
 
+def side_by_side(before: Sequence[str], after: Sequence[str]) -> list[Row]:
+    """Returns the rows of two texts, given by lines, that were never stored: all of them, equal ones too. CPU-bound."""
+    budget_left = StepBudget()
+    comparison = compare(before[:MAX_LINES], after[:MAX_LINES], budget_left)
+    return _first(_rows(hunks(comparison.blocks, MAX_LINES), before, after, budget_left))[0]
+
+
 def plain(pair: Pair, difference: Difference) -> str:
     """Returns the unified difference as plain text. Replaces terminal control characters."""
     if difference.text is None:
@@ -164,7 +171,7 @@ def _side(content: Content, at: float | None) -> Side:
 
 def _first(items: Iterator[T]) -> tuple[list[T], bool]:
     """Returns as many items as may be shown, and whether there are more."""
-    first = [item for _ignored, item in zip(range(MAX_SHOWN), items, strict=False)]
+    first = [item for _i, item in zip(range(MAX_SHOWN), items, strict=False)]
     return first, next(items, None) is not None
 
 
@@ -241,9 +248,11 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"model": Difference, "content": {"text/plain": {"schema": {"type": "string"}, "example": _EXAMPLE}}},
 }
 _LIMITS = {
-    "content_retention": "it was current longer ago than content_retention ({0:g} s) lets it be kept",
-    "content_cap_bytes": "all contents together outgrew content_cap_bytes ({0:,} bytes), and its site keeps many",
-    "keep_contents": "a version before this one kept only the newest keep_contents ({0}) of a site",
+    "content_retention": N_("it was current longer ago than content_retention ({value:g} s) lets it be kept"),
+    "content_cap_bytes": N_(
+        "all contents together outgrew content_cap_bytes ({value:,} bytes), and its site keeps many"
+    ),
+    "keep_contents": N_("a version before this one kept only the newest keep_contents ({value}) of a site"),
 }
 Context = Annotated[int, Query(ge=0, le=MAX_CONTEXT, description="equal lines around what differs")]
 
@@ -347,7 +356,7 @@ def _pruned(change: Change, limit: str, value: float) -> Response:
     contents = {"before": change.before_content_id, "after": change.after_content_id}
     return problem(
         HTTPStatus.GONE,
-        _("a content of this change was pruned: {limits}; its summary is kept", limits=_LIMITS[limit].format(value)),
+        _("a content of this change was pruned: {limits}; its summary is kept", limits=_(_LIMITS[limit], value=value)),
         kind="content-pruned",
         limit=limit,
         pruned=[side for side, content in contents.items() if content is None],

@@ -26,6 +26,7 @@ from pollerd.daemon.control.control import Control
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.model import Change, OutcomeKind, Poll
 from pollerd.storage.changes import ChangeFilter, ChangeStore
+from pollerd.storage.store import Store
 from pollerd.texts import _
 
 # Events beside changes: polls as they happen, and how the daemon is. Encoded once for all streams.
@@ -40,26 +41,36 @@ _SHOWN = 80
 class LiveState:
     """Makes the events `polls` and `health`."""
 
-    def __init__(self, control: Control, version: str) -> None:
-        self._control, self._version = control, version
+    def __init__(self, control: Control, store: Store, version: str) -> None:
+        self._control, self._store, self._version = control, store, version
         self.build = ""
         """Names this state of the web pages; empty without them."""
         self._polls: tuple[int, int, bytes] = (-1, 0, b"")
+        self._reading = asyncio.Lock()
         self._health: tuple[int, bytes] = (-1, b"")
 
-    def polls(self) -> bytes:
+    async def polls(self) -> bytes:
         """Returns the event of the polls of the last tick; empty without any. The same for all who ask within it."""
-        tick, feed = int(time.monotonic() / TICK_SECONDS), self._control.poll_feed
+        tick = int(time.monotonic() / TICK_SECONDS)
         if tick != self._polls[0]:
-            # After a pause without watchers only what comes from now on is shown.
-            known = self._polls[0] >= tick - 2
-            recent = feed.since(self._polls[1] if known else feed.position, MAX_POLLS)
-            event = b""
-            if recent.polls:
-                data = {"polls": [_shown(poll, url) for poll, url in recent.polls], "skipped": recent.skipped}
-                event = format_sse_event(event="polls", data_str=orjson.dumps(data).decode())
-            self._polls = (tick, recent.position, event)
+            async with self._reading:
+                if tick > self._polls[0]:
+                    self._polls = await self._polls_of(tick)
         return self._polls[2]
+
+    async def _polls_of(self, tick: int) -> tuple[int, int, bytes]:
+        feed = self._control.poll_feed
+        # After a pause without watchers only what comes from now on is shown.
+        known = self._polls[0] >= tick - 2
+        recent = feed.since(self._polls[1] if known else feed.position, MAX_POLLS)
+        if not recent.polls:
+            return tick, recent.position, b""
+        titles: dict[int, str] = {}
+        with contextlib.suppress(DatabaseUnavailableError):  # then addresses name them
+            titles = await self._store.sites.titles({poll.site_id for poll, _url in recent.polls})
+        polls = [_shown(poll, url, titles.get(poll.site_id, "")) for poll, url in recent.polls]
+        data = {"polls": polls, "skipped": recent.skipped}
+        return tick, recent.position, format_sse_event(event="polls", data_str=orjson.dumps(data).decode())
 
     def health(self) -> bytes:
         """Returns the event of the daemon's state. The same for all who ask within some seconds."""
@@ -84,15 +95,16 @@ class LiveState:
         }
 
 
-def _shown(poll: Poll, url: str) -> list[Any]:
-    """Returns [site, time, outcome, ms, place]; the place is the URL's without its scheme, cut."""
+def _shown(poll: Poll, url: str, title: str) -> list[Any]:
+    """Returns [site, time, outcome, ms, place, title]; the place is the URL's without its scheme, cut."""
     if poll.changed:
         outcome = "changed"
     elif poll.outcome.failed:
         outcome = "failed"
     else:
         outcome = "proving" if poll.outcome is OutcomeKind.PROVING else "same"
-    return [poll.site_id, round(poll.at, 3), outcome, round(poll.duration * 1000), url.partition("://")[2][:_SHOWN]]
+    place = url.partition("://")[2][:_SHOWN]
+    return [poll.site_id, round(poll.at, 3), outcome, round(poll.duration * 1000), place, title[:_SHOWN]]
 
 
 # One reading of the newest changes for all event streams: each is read and encoded once, however many follow.
@@ -396,7 +408,7 @@ async def _events(
                     continue
                 position = read.reached
             new = (
-                source.state.polls() if "polls" in kinds else b"",
+                await source.state.polls() if "polls" in kinds else b"",
                 source.state.health() if "health" in kinds else b"",
             )
             others = b"".join(event for event, before in zip(new, sent, strict=True) if event is not before)

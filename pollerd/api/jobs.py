@@ -22,16 +22,18 @@ from pollerd.errors import InvalidValueError, refusal
 from pollerd.model import JobAction
 from pollerd.site_settings import INHERITED, SiteSpec
 from pollerd.storage.jobs import JobProgress, JobSpec
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 # Jobs: what is done to many sites, and how far it is.
 
 MAX_IDS = 10_000
 _VALUES = {
-    JobAction.TAG: 'a tag, as {"tag": "news"}',
-    JobAction.UNTAG: 'a tag, as {"tag": "news"}',
-    JobAction.WEIGHT: 'a weight or null, as {"weight": 2}',
-    JobAction.LIMITS: 'intervals in s, respect_ttl, or null, as {"min_interval": 60, "max_interval": null}',
+    JobAction.TAG: N_('a tag, for example {"tag": "news"}'),
+    JobAction.UNTAG: N_('a tag, for example {"tag": "news"}'),
+    JobAction.WEIGHT: N_('a weight or null, for example {"weight": 2}'),
+    JobAction.LIMITS: N_(
+        'intervals in s, respect_ttl, or null, for example {"min_interval": 60, "max_interval": null}'
+    ),
 }
 _NAMES = {
     JobAction.TAG: {"tag"},
@@ -95,7 +97,7 @@ class BulkChange(Given):
         if values.keys() - names or (names and not values):
             if self.action not in _VALUES:
                 raise refusal("value", _("{action} takes no value", action=self.action))
-            raise InvalidValueError("value", _VALUES[self.action], values)
+            raise InvalidValueError("value", _(_VALUES[self.action]), values)
         if "tag" in names:
             return {"tag": check_tag(values["tag"], "value.tag")}
         check_spec(SiteSpec("http://site/", **values))

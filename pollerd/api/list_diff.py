@@ -84,7 +84,7 @@ class _Comparison:
         if self._sync and not self._unread and (self._listed or not self._difference.rejected_count):
             missing = await self._store.missing_from(self._listed)
             self._difference.removed_count = len(missing)
-            self._difference.removed = [url for _ignored, url in missing[:MAX_SHOWN]]
+            self._difference.removed = [url for _site_id, url in missing[:MAX_SHOWN]]
         return self._difference
 
     def _usable(self, block: Sequence[Line]) -> list[SiteSpec]:

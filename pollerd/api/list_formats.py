@@ -22,7 +22,7 @@ from pollerd.lists.list_document import Entry, utf_16_of
 from pollerd.masking import masked, masked_line
 from pollerd.quantities import seconds, share
 from pollerd.scheduling.windows import windows_of
-from pollerd.site_settings import INHERITED, SITE_SETTINGS, Kind, RespectTtl, Setting, SiteSpec, TagSettings
+from pollerd.site_settings import INHERITED, SITE, SITE_SETTINGS, Kind, RespectTtl, Setting, SiteSpec, TagSettings
 from pollerd.texts import N_, _
 from pollerd.urls import normalise_url, spelling_of
 
@@ -109,7 +109,7 @@ def parse_file(file: BinaryIO, form: Format) -> Iterator[Line]:
     if form is Format.JSON_LINES:
         return _parse(lines, _from_json)
     rows = _texts(lines)
-    line = next((text for _ignored, text in islice(rows, _HEADER_WITHIN) if text.strip()), "")
+    line = next((text for _place, text in islice(rows, _HEADER_WITHIN) if text.strip()), "")
     delimiter = next((character for character in "\t;" if character in line.strip() and "," not in line), ",")
     return _parse(rows, partial(_from_csv, _header(line, delimiter), delimiter))
 
@@ -227,7 +227,7 @@ def _from_text(line: str) -> SiteSpec | None:
     # All other fields have defaults, which need no check: a start may read a million lines.
     url = _without_comment(line).removeprefix("<").removesuffix(">")
     if any(map(str.isspace, url)):
-        raise InvalidValueError("line", _(_ONLY_URLS), masked_line(url))
+        raise InvalidValueError("line", _(_ONLY_URLS), masked_line(url, SITE))
     if not url:
         return None
     normal = normalise_url(url)
@@ -266,7 +266,7 @@ def _cells(line: str, field: str, delimiter: str) -> list[str]:
     try:
         return next(csv.reader([line], strict=True, delimiter=delimiter))
     except csv.Error as error:
-        raise InvalidValueError(field, _("readable CSV ({error})", error=error), masked_line(line)) from error
+        raise InvalidValueError(field, _("readable CSV ({error})", error=error), masked_line(line, SITE)) from error
 
 
 def _from_csv(header: list[str], delimiter: str, line: str) -> SiteSpec | None:
@@ -274,9 +274,7 @@ def _from_csv(header: list[str], delimiter: str, line: str) -> SiteSpec | None:
         return None
     cells = _cells(line, "line", delimiter)
     if len(cells) > len(header):
-        raise refusal(
-            "line", _("it has {count} cells, and the header {count_2}", count=len(cells), count_2=len(header))
-        )
+        raise refusal("line", _("it has {cells} cells, and the header {names}", cells=len(cells), names=len(header)))
     return check_spec(_from_texts(zip(header, map(text_of_csv, cells), strict=False)))
 
 
@@ -344,7 +342,9 @@ def _from_json(line: bytes) -> SiteSpec | None:
     try:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise InvalidValueError("line", _("a JSON object"), masked_line(line.decode("utf-8", "replace"))) from error
+        raise InvalidValueError(
+            "line", _("a JSON object"), masked_line(line.decode("utf-8", "replace"), SITE)
+        ) from error
     if not isinstance(fields, dict):
         raise InvalidValueError("line", _("a JSON object"), type(fields).__name__)
     return spec_of(fields)

@@ -150,7 +150,7 @@ class Importer:
         if self._specs and self._dry_run:
             await self._check()
         elif self._specs:
-            done = await self._control.sites.add([spec for _ignored, spec in self._specs])
+            done = await self._control.sites.add([spec for _number, spec in self._specs])
             for i, error in done.refused:
                 self._reject(self._specs[i][0], error)
             self._added += len(done.added)
@@ -158,11 +158,11 @@ class Importer:
         self._specs = []
 
     async def _check(self) -> None:
-        outcome = await self._control.sites.would_add([spec for _ignored, spec in self._specs])
-        refused = {i for i, _ignored in outcome.refused}
+        outcome = await self._control.sites.would_add([spec for _number, spec in self._specs])
+        refused = {i for i, _error in outcome.refused}
         for i, error in outcome.refused:
             self._reject(self._specs[i][0], error)
-        for i, (_ignored, spec) in enumerate(self._specs):
+        for i, (_number, spec) in enumerate(self._specs):
             if i in refused:
                 continue
             seen = hash(spec.url) in self._would_be

@@ -109,7 +109,7 @@ class _Reader:
         outlines, self._outlines = self._outlines, []
         return outlines
 
-    def _refuse_entities(self, name: str, *_ignored: object) -> NoReturn:
+    def _refuse_entities(self, name: str, *_declaration: object) -> NoReturn:
         raise InvalidValueError("document", _("free of entity definitions"), name)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:

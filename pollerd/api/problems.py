@@ -106,7 +106,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _on_fault)
 
 
-async def _on_too_many(_ignored: Request, error: Exception) -> ProblemResponse:
+async def _on_too_many(_request: Request, error: Exception) -> ProblemResponse:
     assert isinstance(error, TooManyError)
     headers = {"Retry-After": str(math.ceil(error.seconds))}
     return problem(HTTPStatus.TOO_MANY_REQUESTS, str(error), kind="too-many", headers=headers)
@@ -140,33 +140,33 @@ async def _on_validation(request: Request, error: Exception) -> ProblemResponse:
     return invalid([_entry(request, entry) for entry in entries])
 
 
-async def _on_invalid(_ignored: Request, error: Exception) -> ProblemResponse:
+async def _on_invalid(_request: Request, error: Exception) -> ProblemResponse:
     assert isinstance(error, InvalidValueError)
     return invalid([error])
 
 
-async def _on_not_found(_ignored: Request, error: Exception) -> ProblemResponse:
+async def _on_not_found(_request: Request, error: Exception) -> ProblemResponse:
     return problem(HTTPStatus.NOT_FOUND, str(error), kind="not-found")
 
 
-async def _on_duplicate(_ignored: Request, error: Exception) -> ProblemResponse:
+async def _on_duplicate(_request: Request, error: Exception) -> ProblemResponse:
     assert isinstance(error, DuplicateError)
     return problem(HTTPStatus.CONFLICT, str(error), kind="duplicate", existing_id=error.existing_id)
 
 
-async def _on_conflict(_ignored: Request, error: Exception) -> ProblemResponse:
+async def _on_conflict(_request: Request, error: Exception) -> ProblemResponse:
     return problem(HTTPStatus.CONFLICT, str(error), kind="conflict")
 
 
-async def _on_unavailable(_ignored: Request, error: Exception) -> ProblemResponse:
+async def _on_unavailable(_request: Request, error: Exception) -> ProblemResponse:
     return unavailable(str(error))
 
 
-async def _on_holder_unavailable(_ignored: Request, error: Exception) -> ProblemResponse:
+async def _on_holder_unavailable(_request: Request, error: Exception) -> ProblemResponse:
     return holder_unavailable(str(error))
 
 
-async def _on_fault(_ignored: Request, error: Exception) -> ProblemResponse:
+async def _on_fault(_request: Request, error: Exception) -> ProblemResponse:
     # The cause goes to the log, through the server, not to the client.
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, _("a fault of the daemon; its log says more"))
 
@@ -244,7 +244,7 @@ class DatabasePatience:
         beginning = asyncio.create_task(begun.wait(), name="answer-begins")
         try:
             while not (answering.done() or begun.is_set()):
-                done, _ignored = await asyncio.wait(
+                done, _unfinished = await asyncio.wait(
                     {answering, beginning}, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
                 reason = None if done else await self._not_ready()

@@ -129,7 +129,7 @@ TagName = Annotated[
 @router.get("", summary="Tags that have settings")
 async def list_tags(daemon: Daemon) -> Listing[Tag]:
     """By name. Tags that no settings were given are not among them: they need none."""
-    return Listing.of((Tag.of(tag) for _ignored, tag in sorted(daemon.control.tags.all().items())), None)
+    return Listing.of((Tag.of(tag) for _name, tag in sorted(daemon.control.tags.all().items())), None)
 
 
 @router.get("/{name:path}", summary="A tag's settings")

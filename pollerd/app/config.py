@@ -316,6 +316,6 @@ def _without_password(url: str) -> str:
     place, question, query = place.partition("?")
     if "=" in place or "&" in place:  # an @ within the query: the parts are ambiguous
         return f"{scheme}://***"
-    name, colon, _ignored = person.partition(":")
+    name, colon, _rest = person.partition(":")
     names = "&".join(f"{pair.partition('=')[0]}=***" for pair in query.split("&")) if query else ""
     return f"{scheme}://{name}{colon and ':***'}{at}{place}{question}{names}"

@@ -42,9 +42,9 @@ def with_secrets_read(
         if secret in remaining:
             raise ConfigError(
                 _(
-                    "{spelled} and {spelled_2} are both set; one is allowed",
-                    spelled=spelled(secret),
-                    spelled_2=spelled(name),
+                    "{secret} and {file} are both set; one is allowed",
+                    secret=spelled(secret),
+                    file=spelled(name),
                 )
             )
         remaining[secret] = _secret(spelled(name), values[name])

@@ -293,7 +293,7 @@ class Options:
         Option(
             Kind.TEXT,
             "Your URL or mail address, sent in the User-Agent.",
-            more="please set it",
+            more="recommended",
             panel=Panel.POLLING,
         ),
     ] = None

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pollerd.errors import ConfigError
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class Room:
             raise ConfigError(
                 _(
                     "{title} ({used}) is not part of this installation: {error} is missing",
-                    title=self.title,
+                    title=_(self.title),
                     used=used,
                     error=error.name,
                 )
             ) from error
 
 
-CRAWLER = Room("pollerd.crawler", "the focused crawler", settings=("topic", "seeds"))
-MOVING = Room("pollerd.moving", "moving sites in from other programs", commands=("pollerd sites import --from",))
-LAB = Room("pollerd.lab", "the lab", commands=("pollerd simulate", "pollerd reproduce"))
+CRAWLER = Room("pollerd.crawler", N_("the focused crawler"), settings=("topic", "seeds"))
+MOVING = Room("pollerd.moving", N_("moving sites in from other programs"), commands=("pollerd sites import --from",))
+LAB = Room("pollerd.lab", N_("the lab"), commands=("pollerd simulate", "pollerd reproduce"))
 ROOMS = (CRAWLER, MOVING, LAB)

@@ -165,7 +165,7 @@ def _require_a_site(path: Path, file: BinaryIO) -> None:
     if contents.sources or contents.signal_sources:
         return
     refusal, rejected = None, 0
-    for _ignored, entry in contents.lines:
+    for _number, entry in contents.lines:
         if isinstance(entry, SiteSpec):
             return
         if entry is not None:
@@ -267,7 +267,7 @@ class _Reading:
                 reason, effect = _("most lines cannot be used"), _("the rest is not read; sites that were added stay")
                 self._log.error("list_stopped", line=last, rejected=self.rejected, reason=reason, effect=effect)
                 break
-            _ignored, block = await asyncio.gather(self._take(specs), _some(lines))
+            _taken, block = await asyncio.gather(self._take(specs), _some(lines))
         sources = ListedSources(self.control.sources, self.contents.sources, self._log)
         await sources.take(sync=self.sync)
         if self.sync:
@@ -354,12 +354,12 @@ class _Reading:
     async def _take(self, specs: Sequence[SiteSpec]) -> None:
         adding = partial(self.control.sites.add, specs, respect_deleted=not self.sync)
         result = await retry_while_unavailable(adding, self._log)
-        refused = [error for _ignored, error in result.refused]
+        refused = [error for _i, error in result.refused]
         if self.sync and result.existing:
-            settling = partial(self.control.sites.put_settings, [specs[i] for _ignored, i in result.existing])
+            settling = partial(self.control.sites.put_settings, [specs[i] for _site_id, i in result.existing])
             settled = await retry_while_unavailable(settling, self._log)
             self.counts["changed"] += len(settled.changed)
-            refused += [error for _ignored, error in settled.refused]
+            refused += [error for _site_id, error in settled.refused]
         for error in refused:
             self._log.warning("site_refused", reason=str(error))
         self.counts["added"] += len(result.added)

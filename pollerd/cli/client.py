@@ -313,7 +313,7 @@ def _events(daemon: ApiClient, query: Mapping[str, str], position: str | None) -
         headers["Last-Event-ID"] = position
     fields: dict[str, str] = {}
     for raw in daemon.lines(f"/events?{urlencode(query)}", headers, timeout=max(_SILENCE_SECONDS, daemon.timeout)):
-        name, _ignored, value = raw.decode("utf-8", "replace").rstrip("\r\n").partition(":")
+        name, _colon, value = raw.decode("utf-8", "replace").rstrip("\r\n").partition(":")
         if name:
             fields[name] = value.removeprefix(" ")
         elif fields:  # an empty line ends an event; an incomplete event is sent again

@@ -310,9 +310,9 @@ def nodes(cluster: dict[str, Any]) -> Iterator[CheckResult]:
         )
         if drained:
             text += _(
-                "; drained: {drained} (`pollerd nodes undrain {drained_2}`)",
+                "; drained: {drained} (`pollerd nodes undrain {first}`)",
                 drained=", ".join(drained),
-                drained_2=drained[0],
+                first=drained[0],
             )
         yield CheckResult(WRONG, "nodes", text)
     elif len(members) < cluster["nodes_wanted"]:

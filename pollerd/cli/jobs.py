@@ -53,7 +53,7 @@ def bulk(
     with daemon_at(url, token, timeout) as daemon:
         body["filter"] = filters.wanted(daemon)
         if bool(body["filter"]) == all_:
-            raise CallError(_("give a filter, or --all: one of the two"))
+            raise CallError(_("give either a filter or --all"))
         job = daemon.call("POST", "/sites/bulk", body)
         show_ended(daemon, job, wait=wait, as_json=as_json)
 

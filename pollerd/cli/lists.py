@@ -20,8 +20,7 @@ from pollerd.cli.output import CallError, clean, show_json, showing_progress, wr
 from pollerd.cli.sites import id_of
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.lists.list_document import DOCUMENTS, FORMATS, NOT_SHOWN, Entry, as_utf_8, format_of, read_document
-from pollerd.quantities import counted
-from pollerd.texts import _
+from pollerd.texts import _, n_
 from pollerd.urls import normalise_url
 
 if TYPE_CHECKING:
@@ -115,9 +114,7 @@ def list_of(data: bytes, form: str, folder: Path) -> SentList:
 
 def _sites_of(signal_sources: Sequence[dict[str, Any]], entries: Sequence[Entry]) -> list[Entry]:
     """Returns the sites of signal sources that the list does not name: they belong to it."""
-    named = {
-        _normalised(str(entry["url"])) for _ignored, entry in entries if isinstance(entry, dict) and "url" in entry
-    }
+    named = {_normalised(str(entry["url"])) for _number, entry in entries if isinstance(entry, dict) and "url" in entry}
     urls = {
         _normalised(signal_source["url"]): None
         for signal_source in signal_sources
@@ -217,11 +214,17 @@ def _add(total: dict[str, Any], result: dict[str, Any], before: int, sent: SentL
 
 
 def _stopped(total: dict[str, Any], place: str) -> str:
-    rejected = counted(total["rejected_count"], f"bad {place}", None if place == "line" else _("bad entries"))
-    return _(
-        "{rejected}: read up to {place} {lines_read}, no further; what was added stays",
-        rejected=rejected,
-        place=place,
+    if place == "line":
+        return n_(
+            "{count} bad line: read up to line {lines_read}, no further; what was added stays",
+            "{count} bad lines: read up to line {lines_read}, no further; what was added stays",
+            total["rejected_count"],
+            lines_read=total["lines_read"],
+        )
+    return n_(
+        "{count} bad entry: read up to entry {lines_read}, no further; what was added stays",
+        "{count} bad entries: read up to entry {lines_read}, no further; what was added stays",
+        total["rejected_count"],
         lines_read=total["lines_read"],
     )
 
@@ -488,9 +491,8 @@ def _show(difference: dict[str, Any], file: Path) -> None:
         typer.echo(f"{file}, {_place(file)} {rejection['line']}: {clean(rejection['reason'])}", err=True)
     for sign, kind in (("+", "added"), ("-", "removed"), ("!", "left_out_as_deleted")):
         for site in difference[kind]:
-            typer.echo(
-                f"{sign} {clean(site)}{_(' (deleted by hand; only --sync brings it back)') if sign == '!' else ''}"
-            )
+            shown = _("{site} (deleted by hand; only --sync brings it back)", site=clean(site))
+            typer.echo(f"{sign} {shown if sign == '!' else clean(site)}")
     for site in difference["changed"]:
         _show_changed(site["url"], site["fields"])
     for what, word in _BESIDES.items():

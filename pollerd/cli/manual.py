@@ -54,14 +54,15 @@ def _page(commands: list[tuple[str, Any]]) -> Iterator[str]:
         yield from _paragraphs(command.help)
         yield from _options([parameter for parameter in command.params if parameter.name not in _OF_CLIENTS])
     yield ".SH EXIT STATUS"
-    yield f".TP\n.B 0\n{_escaped(_('The command succeeded.'))}"
+    succeeded, ended = _("The command succeeded."), _("Ended by Ctrl-C.")
+    yield f".TP\n.B 0\n{_escaped(succeeded)}"
     trouble = _(
         "The daemon does not answer or is not ready, a check found a problem,\nor lines of a list were rejected."
     )
     yield f".TP\n.B 1\n{_escaped(trouble)}"
     refused = _("The command, an option or a setting is invalid, or the daemon refused the call.")
     yield f".TP\n.B 2\n{_escaped(refused)}"
-    yield f".TP\n.B 130\n{_escaped(_('Ended by Ctrl-C.'))}"
+    yield f".TP\n.B 130\n{_escaped(ended)}"
     yield ".SH ENVIRONMENT"
     yield from _paragraphs(
         _("Each option of `pollerd run` is also a variable: --min-interval is POLLERD_MIN_INTERVAL.")
@@ -73,7 +74,7 @@ def _shared(commands: list[tuple[str, Any]]) -> list[Any]:
     return next(
         (
             command.params
-            for _ignored, command in commands
+            for _name, command in commands
             if {*_OF_CLIENTS} <= {parameter.name for parameter in command.params}
         ),
         [],

@@ -202,7 +202,8 @@ def say_report(moved: Moved, refused: Sequence[Mapping[str, Any]], file: Path | 
         err=True,
     )
     follows = _("what was refused, approximated or not carried follows; --report FILE has every key")
-    typer.echo(f"pollerd: {follows if losses or refused else _('nothing was lost')}", err=True)
+    nothing = _("nothing was lost")
+    typer.echo(f"pollerd: {follows if losses or refused else nothing}", err=True)
     for entry in refused[:_SHOWN]:
         typer.echo(
             clean(f"entry {entry['line']} ({moved.sites[entry['line'] - 1]['url']}): {entry['reason']}"), err=True

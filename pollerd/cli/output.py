@@ -190,7 +190,7 @@ def show_done(line: str, item: Mapping[str, Any], *, as_json: bool) -> None:
 def in_words(name: str, value: Any) -> Any:
     """Returns the value of an API field in readable form."""
     if name == "next_30_days" and isinstance(value, dict):
-        return f"{value['low']:,} to {value['high']:,} changes (90 % sure); median {value['median']:,}"
+        return _("{low:,} to {high:,} changes (90 % confidence); median {median:,}", **value)
     return quantities.duration(value) if name in _DURATIONS and value is not None else value
 
 

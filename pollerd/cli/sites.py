@@ -120,7 +120,7 @@ def add(
     with daemon_at(url, token, timeout) as daemon:
         added = [daemon.call("POST", "/sites", {"url": site, **fields}) for site in sites]
         for site, stored in zip(sites, added, strict=True):
-            _ignored, sign, fragment = site.partition("#")
+            _hash, sign, fragment = site.partition("#")
             if fragment and "#" not in stored["url"]:
                 why = _("was removed, because it is sent to no server. With --render a browser uses it")
                 typer.echo(f"{stored['url']}: {sign}{clean(fragment)} {why}", err=True)
@@ -175,9 +175,9 @@ def remove(
     with daemon_at(url, token, timeout) as daemon:
         removed = for_each(daemon, sites, lambda site_id: daemon.call("DELETE", f"/sites/{site_id}"))
         if as_json:
-            show_json({"id": site_id, "removed": True} for site_id, _ignored in removed)
+            show_json({"id": site_id, "removed": True} for site_id, _answer in removed)
         else:
-            for site_id, _ignored in removed:
+            for site_id, _answer in removed:
                 typer.echo(f"removed {site_id}")
 
 
@@ -211,7 +211,7 @@ def poll(
 def _posted(daemon: ApiClient, sites: Sequence[str], what: str) -> Iterator[dict[str, Any]]:
     """Yields the sites after posting `what` for each."""
     done = for_each(daemon, sites, lambda site_id: daemon.call("POST", f"/sites/{site_id}/{what}"))
-    return (site for _ignored, site in done)
+    return (site for _site_id, site in done)
 
 
 def _show_list(sites: Iterable[dict[str, Any]], as_json: bool) -> None:
@@ -251,7 +251,7 @@ def edit(
     with daemon_at(url, token, timeout) as daemon:
         edited = (
             site
-            for _ignored, site in for_each(daemon, sites, lambda site_id: _edited(daemon, site_id, patch, more, less))
+            for _site_id, site in for_each(daemon, sites, lambda site_id: _edited(daemon, site_id, patch, more, less))
         )
         show_list(_EDITED_COLUMNS, edited, as_json=as_json)
 
@@ -259,7 +259,7 @@ def edit(
 def _check(sites: Sequence[str], patch: dict[str, Any], more: Sequence[str], less: Sequence[str]) -> None:
     wrong = None
     if not patch and not more and not less:
-        wrong = _("nothing to change: give a setting, as --weight 2")
+        wrong = _("nothing to change: give a setting, for example --weight 2")
     elif "url" in patch and len(sites) > 1:
         wrong = _("--new-url moves one site, and several are named")
     elif "tags" in patch and (more or less):

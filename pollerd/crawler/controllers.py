@@ -284,7 +284,7 @@ class FrontierValue:
         self._discount = settings.discount
         self._off = Approximation(len(FRONTIER), _MEMORY, ridge=2.0, every=_FITTED_EVERY)
         self._ahead, self._leave = (
-            Approximation(len(FRONTIER), _MEMORY, ridge=40.0, every=_FITTED_EVERY, linear=True) for _ignored in range(2)
+            Approximation(len(FRONTIER), _MEMORY, ridge=40.0, every=_FITTED_EVERY, linear=True) for _phase in range(2)
         )
         self._learned = (self._off, self._ahead, self._leave)
 
@@ -445,7 +445,7 @@ class TabularController:
         if self._waiting and self._rng.random() < self._settings.exploration / self._traversals:
             return self._any_state()
         while self._heap:
-            _ignored, _ignored, state, version = heappop(self._heap)
+            _index, _tie, state, version = heappop(self._heap)
             if state in self._waiting and self._version[state] == version:
                 return state
         return None

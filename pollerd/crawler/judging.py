@@ -171,7 +171,7 @@ class PageJudge:
             if record.page is not None and not record.page.ended:
                 self._take_over(record.poll.site_id, record.page)
         ended = [record.poll.site_id for record in records if record.page is not None and record.page.ended]
-        ended += [site_id for _ignored, site_id in (update.dropped if update is not None else ())]
+        ended += [site_id for _page_id, site_id in (update.dropped if update is not None else ())]
         for site_id in ended:
             self._state.forget(site_id)
         if any(record.page is not None for record in records):

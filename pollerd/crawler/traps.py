@@ -37,10 +37,10 @@ def trap(url: str) -> str | None:
     """Returns why a normalised URL should not be requested, in a word or two; None if it may be."""
     if len(url) > LONGEST_URL:
         return _("too long")
-    path, _ignored, query = url.partition("?")
+    path, _mark, query = url.partition("?")
     if query.count("&") >= MAX_PARAMETERS:
         return _("too many parameters")
-    _ignored, dot, ending = path.rpartition("/")[2].rpartition(".")
+    _stem, dot, ending = path.rpartition("/")[2].rpartition(".")
     if dot and ending.lower() in _NO_PAGES:
         return _("not a page")
     segments = [segment for segment in path.split("/")[3:] if segment]
@@ -68,7 +68,7 @@ def is_calendar(url: str) -> bool:
 def shape(url: str) -> str:
     """Returns a normalised URL with 0 for each number in its path, and without the values of its parameters."""
     path, question, query = url.partition("?")
-    scheme, _ignored, rest = path.partition("://")
+    scheme, _separator, rest = path.partition("://")
     host, slash, rest = rest.partition("/")
     return f"{scheme}://{host}{slash}{_NUMBER.sub('0', rest)}{question}{_VALUE.sub('=', query)}"
 

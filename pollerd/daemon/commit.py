@@ -71,7 +71,7 @@ T = TypeVar("T")
 class PreparedBatch:
     """Polls and their records, row by row, for one transaction."""
 
-    founds: tuple[Found, ...]
+    results: tuple[Found, ...]
     records: tuple[PollRecord, ...]
     crawled: CrawlUpdate | None = None
     """Further data of the focused crawler to be stored."""
@@ -267,28 +267,28 @@ class Journal:
 
     # The steps before the commit.
 
-    async def _prepare(self, results: Sequence[Found]) -> PreparedBatch:
+    async def _prepare(self, waiting: Sequence[Found]) -> PreparedBatch:
         """Runs the steps before the commit. Those that read the database are repeated until it answers; what learns is
         not: the same evidence must not count twice.
         """
         steps, announcer = self._steps, self._steps.announcer
-        noise, lines, leaving, known_urls = await self._retry(partial(self._read_about, results))
-        slow, founds = tuple[Found, ...](), noise.results
+        noise, lines, leaving, known_urls = await self._retry(partial(self._read_about, waiting))
+        slow, results = tuple[Found, ...](), noise.results
         if leaving:
-            slow = tuple(replace(result, signals_stored=True) for result in results if result.site_id in leaving)
-            founds = [result for result in founds if result.site_id not in leaving]
-        current = self._current(founds)
-        founds, records = self._status(founds if all(current) else list(compress(founds, current)), noise.summaries)
-        pages, crawled = ({}, None) if steps.crawl is None else steps.crawl.judge(founds, records, known_urls)
-        records = self._learn(founds, records)
+            slow = tuple(replace(result, signals_stored=True) for result in waiting if result.site_id in leaving)
+            results = [result for result in results if result.site_id not in leaving]
+        current = self._current(results)
+        results, records = self._status(results if all(current) else list(compress(results, current)), noise.summaries)
+        pages, crawled = ({}, None) if steps.crawl is None else steps.crawl.judge(results, records, known_urls)
+        records = self._learn(results, records)
         for i, page in pages.items():
             # The content of a page that ended is not stored.
             ended = {"content": None, "selections": ()} if page.ended else {}
             records[i] = replace(records[i], page=page, **ended)
         announced = tuple(records)
         if announcer.active or any(record.change is not None for record in records):
-            announced = await self._retry(partial(announcer.announce, founds, announced, lines))
-        return PreparedBatch(tuple(founds), announced, crawled, slow)
+            announced = await self._retry(partial(announcer.announce, results, announced, lines))
+        return PreparedBatch(tuple(results), announced, crawled, slow)
 
     async def _read_about(
         self, results: Sequence[Found]
@@ -325,13 +325,13 @@ class Journal:
 
         return await self._retry(prepared)
 
-    def _status(self, founds: Sequence[Found], summaries: Mapping[int, str]) -> tuple[list[Found], list[PollRecord]]:
+    def _status(self, results: Sequence[Found], summaries: Mapping[int, str]) -> tuple[list[Found], list[PollRecord]]:
         """Returns the polls and their records, row by row; `summaries` describe changes by site id.
 
         A site whose poll raises is set aside: its row becomes that.
         """
-        out, records = list(founds), list[PollRecord]()
-        for i, result in enumerate(founds):
+        out, records = list(results), list[PollRecord]()
+        for i, result in enumerate(results):
             try:
                 summary = summaries.get(result.answer.context.site_id, "")
                 record = record_of(result, summary, self._scheduler, self._rng)
@@ -346,17 +346,17 @@ class Journal:
             records.append(record)
         return out, records
 
-    def _learn(self, founds: Sequence[Found], records: list[PollRecord]) -> list[PollRecord]:
+    def _learn(self, results: Sequence[Found], records: list[PollRecord]) -> list[PollRecord]:
         """Passes the evidence of the polls to the allocator; returns the records with what it then says of the sites.
 
         That is its state, the believed rate and the earliest moment of the next poll. Failures and undated first polls
         are no evidence. Sites whose evidence raises are set aside.
         """
-        if not founds:
+        if not results:
             return records
         scheduler, allocator = self._scheduler, self._scheduler.allocator
         each, misled, read, shown, informed = list[int](), list[int](), list[int](), list[float](), list[int]()
-        for i, (result, record) in enumerate(zip(founds, records, strict=True)):
+        for i, (result, record) in enumerate(zip(results, records, strict=True)):
             each.append(result.answer.slot)
             evidence = None if result.detection is None else result.detection.evidence
             if record.misled:
@@ -376,7 +376,7 @@ class Journal:
             scheduler.learn_anew(np.array(misled, np.int64))
         scheduler.set_items_shown(slots[read], np.array(shown, np.float64))
         if informed:
-            records = self._observe_all(founds, records, informed)
+            records = self._observe_all(results, records, informed)
         states = allocator.site_state(slots[read]) if read else ()
         learned = dict(zip(read, states, strict=True))
         # Before its second poll nothing is believed of a site: its rate is the prior's.
@@ -396,14 +396,14 @@ class Journal:
         return out
 
     def _observe_all(
-        self, founds: Sequence[Found], records: list[PollRecord], informed: Sequence[int]
+        self, results: Sequence[Found], records: list[PollRecord], informed: Sequence[int]
     ) -> list[PollRecord]:
         """Has the allocator learn from those rows; returns the records, with sites whose evidence raises set aside.
 
         A policy checks a batch before it learns from it, so a refused batch can be passed again poll by poll.
         """
         try:
-            self._observe(founds, records, informed)
+            self._observe(results, records, informed)
         except Exception as error:
             # One poll that the allocator refuses must not cost what the others teach: each is passed alone.
             effect = _("the policy learns from each poll separately")
@@ -411,20 +411,20 @@ class Journal:
             log.warning("learning_refused", polls=len(informed), reason=str(error), effect=effect, exc_info=error)
             for i in informed:
                 try:
-                    self._observe(founds, records, [i])
+                    self._observe(results, records, [i])
                 except Exception as cause:  # noqa: BLE001 (reported, and the site is set aside)
-                    records[i] = self._unlearnable(founds[i], records[i], cause)
+                    records[i] = self._unlearnable(results[i], records[i], cause)
         return records
 
-    def _observe(self, founds: Sequence[Found], records: Sequence[PollRecord], rows: Sequence[int]) -> None:
+    def _observe(self, results: Sequence[Found], records: Sequence[PollRecord], rows: Sequence[int]) -> None:
         columns = list[tuple[float, ...]]()
         for i in rows:
-            detection, gap = founds[i].detection, records[i].poll.elapsed
+            detection, gap = results[i].detection, records[i].poll.elapsed
             evidence = None if detection is None else detection.evidence
             assert evidence is not None
             columns.append(
                 (
-                    founds[i].answer.slot,
+                    results[i].answer.slot,
                     math.inf if gap is None else gap,
                     evidence.changed,
                     math.nan if evidence.age is None else evidence.age,
@@ -495,15 +495,16 @@ class Journal:
         A refusal not caused by any site also affects the final commit, and is raised.
         """
         content_ids, selected_ids = dict[int, int](), dict[tuple[int, str], int]()
-        stale: list[int] = []
+        stale, skipped = list[int](), list[int]()
         alone = PreparedBatch((), ())
-        for result, record in zip(prepared.founds, prepared.records, strict=True):
+        for result, record in zip(prepared.results, prepared.records, strict=True):
             kept = PreparedBatch((result,), (record,))
             try:
                 committed = await self._commit(_part(batch, kept.records))
                 content_ids.update(committed.content_ids)
                 selected_ids.update(committed.selected_ids)
                 stale += committed.stale_pages
+                skipped += committed.skipped
             except (DatabaseInUseError, SchemaError):
                 raise
             except Exception as error:  # noqa: BLE001
@@ -511,9 +512,11 @@ class Journal:
                 aside = self._faults.set_aside(result.slot, result.context, error)
                 kept = PreparedBatch((aside,), (record_of(aside, "", self._scheduler, self._rng),))
                 await self._commit_if_possible(_part(batch, kept.records))
-            alone = PreparedBatch(alone.founds + kept.founds, alone.records + kept.records, prepared.crawled)
+            alone = PreparedBatch(alone.results + kept.results, alone.records + kept.records, prepared.crawled)
         await self._commit(altered(batch, records=(), id=Batch().id))
-        return alone, CommitResult(content_ids=content_ids, selected_ids=selected_ids, stale_pages=tuple(stale))
+        return alone, CommitResult(
+            skipped=tuple(skipped), content_ids=content_ids, selected_ids=selected_ids, stale_pages=tuple(stale)
+        )
 
     async def _commit_if_possible(self, batch: Batch) -> None:
         try:
@@ -528,28 +531,31 @@ class Journal:
 
     def _apply(self, prepared: PreparedBatch, committed: CommitResult) -> None:
         """Updates tables, cache, crawler and metrics, and frees the sites for their next poll."""
-        steps, records = self._steps, prepared.records
-        if records:
-            _count(self._instruments, records)
+        steps, results, records = self._steps, prepared.results, prepared.records
+        # A poll that is not in the database opened no incident there, and is none that users can look up.
+        stored = _without(records, committed.skipped) if committed.skipped else records
+        if stored:
+            _count(self._instruments, stored)
             if steps.poll_feed.watchers:
-                steps.poll_feed.note(records)
+                steps.poll_feed.note(stored)
             if steps.announcer.active:
-                steps.announcer.apply_committed(records)
-        founds, current = prepared.founds, self._current(prepared.founds)
+                steps.announcer.apply_committed(stored)
+        current = self._current(results)
         if not all(current):
-            founds, records = tuple(compress(founds, current)), tuple(compress(records, current))
-        if founds:
-            if update_sites(self._scheduler, founds, records):
-                self._private.note(founds, records)
-            steps.proofs.apply(founds)
-        self._follow(founds, records, committed)
+            results, records = tuple(compress(results, current)), tuple(compress(records, current))
+        if results:
+            if update_sites(self._scheduler, results, records):
+                self._private.note(results, records)
+            steps.proofs.apply(results)
+        self._follow(results, records, committed)
         if steps.crawl is not None:
+            records = _without(records, committed.skipped) if committed.skipped else records
             for site_id in steps.crawl.apply_committed(records, prepared.crawled, committed.stale_pages):
                 steps.remove_site(site_id)
 
-    def _follow(self, founds: Sequence[Found], records: Sequence[PollRecord], committed: CommitResult) -> None:
+    def _follow(self, results: Sequence[Found], records: Sequence[PollRecord], committed: CommitResult) -> None:
         """Keeps what the next polls of the sites begin with."""
-        for result, record in zip(founds, records, strict=True):
+        for result, record in zip(results, records, strict=True):
             before = result.answer.context
             content_id = committed.content_ids.get(before.site_id)
             after = record.context if content_id is None else replace(record.context, content_id=content_id)
@@ -568,10 +574,10 @@ class Journal:
             effect = _("pages that it reads differently are compared from now on; the difference is no change")
             self._log.info("reader_upgraded", reader=after.baseline.reader, url=after.url, effect=effect)
 
-    def _current(self, founds: Sequence[Found]) -> list[bool]:
+    def _current(self, results: Sequence[Found]) -> list[bool]:
         """Returns for each poll whether its slot still holds its site, at the same URL."""
         site_ids, current = self._scheduler.sites.site_id, list[bool]()
-        for result in founds:
+        for result in results:
             site_id = result.answer.context.site_id
             current.append(bool(site_ids[result.answer.slot] == site_id) and site_id not in self._moved)
         return current
@@ -594,6 +600,10 @@ class Journal:
                 return result
 
 
+def _without(records: Sequence[PollRecord], sites: Sequence[int]) -> tuple[PollRecord, ...]:
+    return tuple(record for record in records if record.poll.site_id not in sites)
+
+
 def max_commit_delay(result: Found, sites: SiteTable, settings: SchedulingSettings) -> float:
     """Returns the seconds that the result may be delayed without effect; 0 if it is needed now.
 
@@ -610,7 +620,7 @@ def max_commit_delay(result: Found, sites: SiteTable, settings: SchedulingSettin
     return max((settings.min_interval_seconds if math.isnan(own) else own) - outcome.duration, 0.0)
 
 
-def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Sequence[PollRecord]) -> bool:
+def update_sites(scheduler: SchedulerState, results: Sequence[Found], records: Sequence[PollRecord]) -> bool:
     """Writes committed polls into the site table, and frees the sites for their next poll.
 
     Returns whether `PrivateAddresses` has to note them: an address was refused, or one was earlier.
@@ -619,7 +629,7 @@ def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Se
     informed, puzzling, gaps, forgotten = list[int](), list[bool](), list[float](), list[int]()
     columns, states, blocked, requested = list[tuple[float, ...]](), list[int](), False, list[int]()
     pending = scheduler.settings_pending
-    for result, record in zip(founds, records, strict=True):
+    for result, record in zip(results, records, strict=True):
         poll, baseline, answer, slot = record.poll, record.context.baseline, result.answer, result.answer.slot
         if poll.elapsed is not None and poll.outcome.informative:
             informed.append(slot)

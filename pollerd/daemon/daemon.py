@@ -128,7 +128,7 @@ class Daemon:
         async with asyncio.TaskGroup() as group:
             roles = parts.runtime.roles
             journal = group.create_task(parts.journal.run(), name="journal")
-            dispatch = group.create_task(parts.poller.run(), name="dispatcher")
+            poller = group.create_task(parts.poller.run(), name="poller")
             sources = group.create_task(roles.while_held(NodeRole.SOURCES, parts.sources.run), name="sources")
             notifier = group.create_task(parts.notifier.run(), name="notifier")
             others = [
@@ -149,7 +149,7 @@ class Daemon:
             if parts.cluster is not None:
                 others.append(group.create_task(parts.cluster.run(), name="cluster"))
             await self._stop.wait()
-            dispatch.cancel()
+            poller.cancel()
             sources.cancel()
             drained = await parts.in_flight.drain(parts.runtime.settings.drain_seconds)
             parts.outage_filter.close()
@@ -162,7 +162,7 @@ class Daemon:
 
     async def _last_commit(self, journal: asyncio.Task[None]) -> bool:
         patience = max(self.parts.runtime.settings.drain_seconds, 1.0)
-        done, _ignored = await asyncio.wait([journal], timeout=patience)
+        done, _unfinished = await asyncio.wait([journal], timeout=patience)
         if not done:
             reason = self.parts.runtime.health.failure or _(
                 "the last commit did not end within {patience:g} s", patience=patience

@@ -36,6 +36,7 @@ from pollerd.daemon.views import (
     NoiseView,
     ShadowView,
     SignalYieldView,
+    WaitsFor,
 )
 from pollerd.detection.noise.learning import noise_of_pair, refused_rules, rules_of
 from pollerd.errors import HolderUnavailableError, NotFoundError
@@ -153,7 +154,7 @@ def binding(waiting: Waiting, settings: SchedulingSettings, rate: float, budget:
     private = (
         _("{private:,} at private addresses: --allow-private", private=waiting.private) if waiting.private else None
     )
-    closed = f"closed: {waiting.closed:,}" if waiting.closed else None
+    closed = _("closed: {sites:,}", sites=waiting.closed) if waiting.closed else None
     reason = private if limit is PollLimit.PRIVATE else _reason(limit, waiting, settings)
     return Binding(limit, reason, private, closed)
 
@@ -173,10 +174,9 @@ def _reason(limit: PollLimit, waiting: Waiting, settings: SchedulingSettings) ->
         PollLimit.CLOSED: _("closed: {sites:,}", sites=waiting.closed),
         PollLimit.PAUSED: _("{sites:,} paused", sites=waiting.paused),
         PollLimit.GONE: _("{sites:,} gone", sites=waiting.gone),
-        **_REMEDIES,
+        **{limit: _(remedy) for limit, remedy in _REMEDIES.items()},
     }
-    reason = reasons.get(limit)
-    return None if reason is None else _(reason)
+    return reasons.get(limit)
 
 
 def _hosts(waiting: Waiting, settings: SchedulingSettings) -> str:
@@ -203,6 +203,33 @@ def _interval(waiting: Waiting, settings: SchedulingSettings) -> str:
         "each waits {min_interval_seconds}: --min-interval",
         min_interval_seconds=quantities.duration(settings.min_interval_seconds),
     )
+
+
+_WAITS = {
+    WaitsFor.RESUME: N_("paused by the user"),
+    WaitsFor.GONE: N_("the server said 410 Gone; it is requested again at {moment}"),
+    WaitsFor.ITS_POLL: N_("a poll is under way"),
+    WaitsFor.WINDOW: N_("closed until {moment}: windows"),
+    WaitsFor.ALLOW_PRIVATE: N_("its address is private, and pollerd runs without --allow-private"),
+    WaitsFor.READING: N_("reading its page takes long: not before {moment}"),
+    WaitsFor.RETRY: N_("{state} after {failures}"),
+    WaitsFor.HOST_RESUME: N_("its host was paused by hand"),
+    WaitsFor.HOST_PAUSE: N_("the host asked to be left alone"),
+    WaitsFor.ROBOTS: N_("robots.txt is unreachable"),
+    WaitsFor.HOST_REQUEST: N_("another request to the host is under way"),
+    WaitsFor.HOST_INTERVAL: N_("the host's interval is not over"),
+    WaitsFor.CONFIRMATION: N_("its change waits for a second poll, which shows whether it is only noise"),
+    WaitsFor.UNIFORM_SHARE: N_("held to the uniform share: it changes at nearly every poll"),
+    WaitsFor.MAX_AGE: N_("its max-age or ttl holds until {moment}: respect-ttl"),
+    WaitsFor.LIKELIER_CHANGE: N_("probably unchanged until {moment}: {least_in_words}"),
+    WaitsFor.MIN_INTERVAL: N_("its min_interval is not over"),
+}
+_NEVER = {
+    WaitsFor.WINDOW: N_("closed: its windows never open"),
+    WaitsFor.MAX_AGE: N_("its max-age or ttl holds for ever: respect-ttl"),
+    WaitsFor.LIKELIER_CHANGE: N_("no change of it is worth a poll (weight, min-saving, min-yield)"),
+}
+"""The same if there is no such moment."""
 
 
 DAY_SECONDS = 86_400.0
@@ -255,6 +282,7 @@ class ScheduleExplainer:
                 None if rate is None else _number(rate * DAY_SECONDS),
                 None if earliest is None else max(earliest, now),
                 _number(float(sites.learned_half_life[slot])),
+                bool(sites.asap[slot]),
             )
         return live_sites
 
@@ -279,6 +307,7 @@ class ScheduleExplainer:
         soon = None if earliest is None else max(earliest, now)
         expected = None if soon is None or period is None else max(soon, float(sites.last_poll[slot]) + period)
         expected = None if expected is None else self._once_open(slot, expected)
+        waits = self._waits_for(slot, earliest, now)
         return ExplanationView(
             site_id=site_id,
             allocator=self._scheduler.allocator_name,
@@ -297,7 +326,7 @@ class ScheduleExplainer:
             next_expected_poll_at=_number(expected),
             believed_unchanged_until=self._quiet_until(slot, now),
             announced_ttl=float(sites.announced_ttl[slot]) or None,
-            why_not_now=self._why_not_now(slot, earliest, now),
+            why_not_now=None if waits is None else self._waits_in_words(slot, waits, earliest, now),
             capped_to_uniform=self._is_capped(slot),
             failures=int(sites.failures[slot]),
             notes=allocator.notes(slot),
@@ -306,6 +335,7 @@ class ScheduleExplainer:
             min_saving_in_force=_number(float(saving_of(self._scheduler, slots)[0])),
             half_life_in_force=float(np.nan_to_num(sites.half_lives(slots)[0], nan=DEFAULT_HALF_LIFE_S)),
             next_30_days=self._next_30_days(slot),
+            waits_for=waits,
         )
 
     def _next_30_days(self, slot: int) -> ComingChangesView | None:
@@ -374,6 +404,7 @@ class ScheduleExplainer:
             noisy_sites=self.noisy_sites(),
             proofs_waiting=len(self._scheduler.sites.proofs),
             sites_without_text=self.sites_without_text(),
+            sites_read_twice=int(np.count_nonzero(self._scheduler.sites.polls[: self._scheduler.sites.size] >= 2)),
             maximum_intervals_feasible=self._maximum_intervals_feasible(),
             calibration=self._calibration.view(),
             one_more_poll_per_second_finds_per_hour=None,
@@ -424,46 +455,59 @@ class ScheduleExplainer:
         times = self._scheduler.sites.timetable.windows_of(slot)
         return at if times is None else times.next_open(max(at, self._clock()))
 
-    def _why_not_now(self, slot: int, earliest: float | None, now: float) -> str | None:
-        """Returns why the site is not polled now; None: only the budget prevents it."""
+    def _waits_for(self, slot: int, earliest: float | None, now: float) -> WaitsFor | None:
+        """Returns what keeps the site from being polled now; None: only the budget does."""
         sites, hosts = self._scheduler.sites, self._scheduler.hosts
         host, state = int(sites.host[slot]), STATES[sites.state[slot]]
-        noisy = self._is_capped(slot)
         waiting = earliest is not None and earliest > now
-        not_before = float(sites.not_before[slot])
-        resting = not_before > now
-        failures = n_("{count} failure", "{count} failures", int(sites.failures[slot]))
+        resting = float(sites.not_before[slot]) > now
         reasons = (
-            (bool(sites.paused[slot]), _("paused by the user")),
-            (
-                state is SiteState.GONE and waiting,
-                _("the server said 410 Gone; it is requested again at {moment}", moment=_moment(earliest or now)),
-            ),
-            (bool(sites.in_flight[slot]), _("a poll is under way")),
-            (
-                not self._scheduler.is_open(slot, now),
-                _("closed until {moment}: windows", moment=_moment(self._once_open(slot, now))),
-            ),
-            (
-                bool(at_private_addresses(sites)[slot]),
-                _("its address is private, and pollerd runs without --allow-private"),
-            ),
-            (
-                resting and state is SiteState.ACTIVE,
-                _("reading its page takes long: not before {moment}", moment=_moment(not_before)),
-            ),
-            (resting, f"{state.value} after {failures}"),
-            (float(hosts.held_until[host]) > now, _("its host was paused by hand")),
-            (float(hosts.paused_until[host]) > now, _("the host asked to be left alone")),
-            (hosts.robots_at[host] == -math.inf and hosts.robots_retry_at[host] > now, _("robots.txt is unreachable")),
-            (bool(hosts.busy[host]), _("another request to the host is under way")),
-            (hosts.ready_at_of(host) > now, _("the host's interval is not over")),
-            (slot in sites.proofs, _("its change waits for a second poll, which shows whether it is only noise")),
-            (noisy and waiting, _("held to the uniform share: it changes at nearly every poll")),
-            (self._quiet_until(slot, now) is not None, self._unchanged_in_words(slot)),
-            (waiting, _("its min_interval is not over")),
+            (bool(sites.paused[slot]), WaitsFor.RESUME),
+            (state is SiteState.GONE and waiting, WaitsFor.GONE),
+            (bool(sites.in_flight[slot]), WaitsFor.ITS_POLL),
+            (not self._scheduler.is_open(slot, now), WaitsFor.WINDOW),
+            (bool(at_private_addresses(sites)[slot]), WaitsFor.ALLOW_PRIVATE),
+            (resting and state is SiteState.ACTIVE, WaitsFor.READING),
+            (resting, WaitsFor.RETRY),
+            (float(hosts.held_until[host]) > now, WaitsFor.HOST_RESUME),
+            (float(hosts.paused_until[host]) > now, WaitsFor.HOST_PAUSE),
+            (hosts.robots_at[host] == -math.inf and hosts.robots_retry_at[host] > now, WaitsFor.ROBOTS),
+            (bool(hosts.busy[host]), WaitsFor.HOST_REQUEST),
+            (hosts.ready_at_of(host) > now, WaitsFor.HOST_INTERVAL),
+            (slot in sites.proofs, WaitsFor.CONFIRMATION),
+            (waiting and self._is_capped(slot), WaitsFor.UNIFORM_SHARE),
+            (self._quiet_until(slot, now) is not None, self._quiet_for(slot)),
+            (waiting, WaitsFor.MIN_INTERVAL),
         )
-        return next((text for holds, text in reasons if holds), None)
+        return next((waits for holds, waits in reasons if holds), None)
+
+    def _quiet_for(self, slot: int) -> WaitsFor:
+        """Returns what a site waits for that is estimated to be unchanged."""
+        sites = self._scheduler.sites
+        announced = float(sites.last_seen[slot]) + float(announced_waits(self._scheduler, np.array([slot]))[0])
+        return WaitsFor.MAX_AGE if announced >= float(sites.unchanged_until[slot]) else WaitsFor.LIKELIER_CHANGE
+
+    def _waits_in_words(self, slot: int, waits: WaitsFor, earliest: float | None, now: float) -> str:
+        """Says what keeps the site from being polled now."""
+        sites = self._scheduler.sites
+        unchanged_until = float(sites.unchanged_until[slot])
+        moments = {
+            WaitsFor.GONE: earliest or now,
+            WaitsFor.WINDOW: self._once_open(slot, now),
+            WaitsFor.READING: float(sites.not_before[slot]),
+            WaitsFor.MAX_AGE: unchanged_until,
+            WaitsFor.LIKELIER_CHANGE: unchanged_until,
+        }
+        at = moments.get(waits, now)
+        if not math.isfinite(at):
+            return _(_NEVER[waits])
+        return _(
+            _WAITS[waits],
+            moment=_moment(at),
+            state=STATES[sites.state[slot]].value,
+            failures=n_("{count} failure", "{count} failures", int(sites.failures[slot])),
+            least_in_words=self._least_in_words(slot) if waits is WaitsFor.LIKELIER_CHANGE else "",
+        )
 
     def _is_capped(self, slot: int) -> bool:
         """Returns whether the site changes at nearly every poll, and is not a source that is due to be read."""
@@ -474,21 +518,6 @@ class ScheduleExplainer:
         """Returns the time, epoch s, until which the site is believed unchanged; None if that time is over."""
         until = float(self._scheduler.sites.unchanged_until[slot])
         return until if until > now and not self._scheduler.sites.asap[slot] else None
-
-    def _unchanged_in_words(self, slot: int) -> str:
-        sites = self._scheduler.sites
-        until = float(sites.unchanged_until[slot])
-        if not math.isfinite(until):
-            return ""
-        announced = float(sites.last_seen[slot]) + float(announced_waits(self._scheduler, np.array([slot]))[0])
-        moment = _moment(until)
-        if announced >= until:
-            return _("its max-age or ttl holds until {moment}: respect-ttl", moment=moment)
-        return _(
-            "probably unchanged until {moment}: {least_in_words}",
-            moment=moment,
-            least_in_words=self._least_in_words(slot),
-        )
 
     def _least_in_words(self, slot: int) -> str:
         sites, settings, slots = self._scheduler.sites, self._scheduler.settings, np.array([slot])
@@ -519,9 +548,7 @@ class ScheduleExplainer:
 
 
 def _moment(at: float) -> str:
-    """Returns the time in words, RFC 3339 in UTC."""
-    if at == math.inf:
-        return "ever"
+    """Returns the time, RFC 3339 in UTC."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

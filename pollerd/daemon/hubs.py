@@ -27,7 +27,7 @@ from pollerd.lists.hubs import HubOffer, HubVerification, hub_offer
 from pollerd.model import Outcome
 from pollerd.storage.hubs import HubState, HubStore, HubSubscription
 from pollerd.storage.signals import SignalSource, SignalStore
-from pollerd.texts import _
+from pollerd.texts import N_, _
 from pollerd.urls import join_url
 
 # Requests to hubs, to subscribe or to end a subscription.
@@ -55,7 +55,7 @@ async def ask_hub(poster: Poster, hub: str, fields: Mapping[str, str], clock: Ca
     through the guard.
     """
     body, url = urlencode(fields).encode(), hub
-    for _ignored in range(MAX_REDIRECTS + 1):
+    for _hop in range(MAX_REDIRECTS + 1):
         posted = await poster.post(url, _FORM, body, now=clock(), seconds=_SECONDS, most=_MAX_BYTES)
         if posted.status not in _KEEPING_METHOD:
             return _answer(posted)
@@ -255,7 +255,7 @@ def is_signed(body: bytes, signature: str, secret: bytes) -> bool:
 
     Compared in constant time. False for an unknown method.
     """
-    method, _ignored, digest = signature.strip().partition("=")
+    method, _equals, digest = signature.strip().partition("=")
     if method.lower() not in METHODS:
         return False
     right = hmac.new(secret, body, method.lower()).hexdigest()
@@ -361,7 +361,7 @@ class HubCallbacks:
         empty if left out. Raises TooManyError before, and DatabaseUnavailableError: the hub sends it again.
         """
         if self._waiting >= _MAX_WAITING:
-            raise TooManyError("deliveries", 5.0)
+            raise TooManyError(N_("deliveries"), 5.0)
         self._waiting += 1
         try:
             body = await _received(receive)

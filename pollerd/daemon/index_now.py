@@ -21,7 +21,7 @@ from pollerd.limits import LeakyBuckets
 from pollerd.lists.index_now import IndexNowReport, holds_key
 from pollerd.model import Outcome, OutcomeKind
 from pollerd.storage.signals import ListedDate, SignalStore
-from pollerd.texts import _
+from pollerd.texts import N_
 from pollerd.urls import origin_of
 
 # Keys of reports, checked by the file that holds them; the result is kept for a while.
@@ -164,11 +164,11 @@ class IndexNowReports:
             self._waiting[place] = replace(before, urls=urls[:_MAX_URLS])
             return
         if len(self._waiting) >= MAX_WAITING:
-            raise TooManyError(_("reports whose key is to be checked"), 60.0)
+            raise TooManyError(N_("reports whose key is to be checked"), 60.0)
         now = self._clock()
         seconds = self._of_hosts.wait(now, report.host) or self._checks.take(now)
         if seconds > 0:
-            raise TooManyError("signals", seconds)
+            raise TooManyError(N_("signals"), seconds)
         self._of_hosts.add(now, report.host)
         self._waiting[place] = report
         self._arrived.set()

@@ -76,7 +76,7 @@ class SelectionStep:
         parts = [await self._counted(result, part, contents) for part in detection.selections]
         counted = replace(result, detection=replace(detection, selections=tuple(parts)))
         rulings = await self._prover.rulings(
-            counted, {name: before for name, (before, _ignored) in contents.items()}, candidate
+            counted, {name: before for name, (before, _announced) in contents.items()}, candidate
         )
         if rulings is None:
             return None
@@ -98,7 +98,7 @@ class SelectionStep:
         changed = _changed_selections(() if result.detection is None else result.detection.selections)
         names = {name for name in changed if not compiled(result.context.selections)[name].narrows}
         return (
-            {name: before for name, (before, _ignored) in (await self._contents(result, names)).items()}
+            {name: before for name, (before, _announced) in (await self._contents(result, names)).items()}
             if names
             else {}
         )

@@ -286,7 +286,7 @@ class DaemonEvents:
                 await self._tell_of(period)
 
     async def _tell_of(self, period: BlindPeriod) -> None:
-        data = {"from": rfc3339(period.since), "to": rfc3339(period.until), "detail": period.cause.value}
+        data = {"from": rfc3339(period.since), "to": rfc3339(period.until), "detail": period.cause.in_words}
         event_id = f"blind-{BlindCause(period.cause).name.lower()}-{period.since:.0f}"
         await self.tell(EventKind.BLIND, data, at=period.until, event_id=event_id)
 

@@ -57,6 +57,8 @@ class PageClient:
             detail = _("render: no browser is named; start pollerd with --browser")
             return Outcome(OutcomeKind.UNDECODABLE, self.clock(), 0.0, detail=detail)
         plan = _plan(context.render, context.access.typed, screenshot=context.keep_screenshots)
+        if request.picture:
+            plan = dataclasses.replace(plan, screenshot=True, boxes=True)
         outcome = await self.renderer.render(request, plan, may_follow=may_follow, send=send)
         # A browser's own fault is none of the site's, nor of our link.
         return replace(outcome, kind=OutcomeKind.UNDECODABLE) if outcome.browser_fault else outcome

@@ -524,7 +524,7 @@ def _less_saving(
     low, high = math.log(_LEAST_SAVING), math.log(saving)
     if not reached(math.exp(low)):
         return None, None
-    for _ignored in range(_STEPS):
+    for _step in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if reached(math.exp(middle)) else (low, middle)
     least = _CAREFUL * math.exp(low)

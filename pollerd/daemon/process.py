@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from pollerd.telemetry import Instruments
+from pollerd.texts import N_, _
 
 _SET_SECONDS = 2.0
 """Difference from the wall clock above which that clock must have been set."""
@@ -133,6 +134,18 @@ class BlindCause(StrEnum):
     LINK = "our own link was down"
     DATABASE = "the database took no commits"
     STOPPED = "the daemon did not run"
+
+    @property
+    def in_words(self) -> str:
+        """The cause as messages name it."""
+        return _(_BLIND[self])
+
+
+_BLIND = {
+    BlindCause.LINK: N_("our own link was down"),
+    BlindCause.DATABASE: N_("the database took no commits"),
+    BlindCause.STOPPED: N_("the daemon did not run"),
+}
 
 
 class BlindPeriod(NamedTuple):

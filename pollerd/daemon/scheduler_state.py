@@ -207,7 +207,7 @@ class SchedulerState:
 
         Raises InvalidValueError for states that are not of this allocator.
         """
-        slots = self.sites.slots_of(np.array([site_id for site_id, _ignored in states], np.int64))
+        slots = self.sites.slots_of(np.array([site_id for site_id, _state in states], np.int64))
         known = np.flatnonzero(slots >= 0)
         widths = {len(states[i][1]) for i in known.tolist()}
         if len(widths) > 1:

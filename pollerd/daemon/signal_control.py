@@ -20,7 +20,7 @@ from pollerd.storage.signals import (
     SignalSourceSpec,
     SignalStore,
 )
-from pollerd.texts import _, n_
+from pollerd.texts import N_, _, n_
 
 # Signal sources that a list or an export names.
 
@@ -173,7 +173,7 @@ class SignalControl:
             source_id = await self._store.named(name)
         except InvalidValueError:
             if len(self._sources) >= MAX_ADDED:
-                raise TooManyError(_("signal sources"), 3_600.0) from None
+                raise TooManyError(N_("signal sources"), 3_600.0) from None
             try:
                 source_id = (await self.add(SignalSourceSpec("push", name=name, hosts="any"))).id
             except DuplicateError as error:  # another node, or call, was faster
@@ -185,7 +185,7 @@ class SignalControl:
         wait = self._limit.take(self._clock(), units=max(urls, REPORT_COST))
         if wait > 0:
             self._instruments.signal_reports_refused.inc()
-            raise TooManyError("signals", wait)
+            raise TooManyError(N_("signals"), wait)
 
     async def _take(self, source_id: int, reports: Sequence[ListedDate]) -> tuple[int, int]:
         newest = dict[str, float | None]()

@@ -166,10 +166,10 @@ def in_words(changes: ListedChanges, signals: int) -> str:
     )
     parts = [
         n_(
-            "{count} signal of {count_2:,} URLs",
-            "{count} signals of {count_2:,} URLs",
+            "{count} signal of {urls:,} URLs",
+            "{count} signals of {urls:,} URLs",
             signals,
-            count_2=len(changes.pages),
+            urls=len(changes.pages),
         )
     ]
     return "; ".join([*parts, *(f"{number:,} {what}" for number, what in counts if number)])
@@ -359,7 +359,7 @@ class IndexChildren:
         """Adds a sitemap's site, if it is none, and makes it a signal source."""
         result = await self._add_sites([SiteSpec(url)])
         made_site = bool(result.added)
-        site_id = next((site_id for site_id, *_ignored in (*result.added, *result.existing)), None)
+        site_id = next((site_id for site_id, *_more in (*result.added, *result.existing)), None)
         if site_id is None:  # a user deleted it, or the allocator cannot hold it
             return False
         spec = SignalSourceSpec("sitemap", site_id, hosts=index.spec.hosts)

@@ -456,7 +456,7 @@ class SourceReadings:
             pace=pace,
             entries=reading.entries if whole else source.entries,
             failures=0 if whole else source.failures + 1,
-            detail=words or "nothing new",
+            detail=words or _("nothing new"),
             documents=documents,
         )
 

@@ -251,14 +251,14 @@ class PrivateAddresses:
         self._warn_at = 1
         self._log = structlog.get_logger("pollerd.guard")
 
-    def note(self, founds: Sequence[Found], records: Sequence[PollRecord]) -> None:
+    def note(self, results: Sequence[Found], records: Sequence[PollRecord]) -> None:
         """Records the outcomes of polls."""
         refused = [
             record.poll.outcome is OutcomeKind.BLOCKED_ADDRESS and WITHOUT_FLAG in record.poll.detail
             for record in records
         ]
         if any(refused) or not self._sites.is_default("private"):
-            self._sites.put("private", np.array([result.slot for result in founds], np.int64), refused)
+            self._sites.put("private", np.array([result.slot for result in results], np.int64), refused)
         if any(refused):
             self._warn(records[refused.index(True)])
 

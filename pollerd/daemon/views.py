@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pollerd.allocation.objectives import ExpectedTimeliness, Timeliness
@@ -25,6 +26,8 @@ class LiveSite:
     """Earliest time of its next poll, epoch s; None: none is scheduled at present."""
     learned_half_life: float | None = None
     """Learned from reads of its changes, s; in force where no half_life is given. None: none is."""
+    asked: bool = False
+    """Whether its next poll comes before all others: a user asked for it, or its settings have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,42 @@ class ComingChangesView:
     """With a probability of 90 % the number is from `low` to `high`."""
 
 
+class WaitsFor(StrEnum):
+    """What keeps a site from being polled at a moment."""
+
+    RESUME = "resume"
+    """It is paused."""
+    GONE = "gone"
+    """The server said 410 Gone: it is requested again rarely."""
+    ITS_POLL = "its_poll"
+    """A poll of it is under way."""
+    WINDOW = "window"
+    ALLOW_PRIVATE = "allow_private"
+    """Its address is private."""
+    READING = "reading"
+    """Reading its page takes long."""
+    RETRY = "retry"
+    """Its last polls failed."""
+    HOST_RESUME = "host_resume"
+    """A user paused its host."""
+    HOST_PAUSE = "host_pause"
+    """The host asked to be left alone."""
+    ROBOTS = "robots"
+    """robots.txt is unreachable."""
+    HOST_REQUEST = "host_request"
+    """Another request to the host is under way."""
+    HOST_INTERVAL = "host_interval"
+    CONFIRMATION = "confirmation"
+    """A second poll shows whether its change is only noise."""
+    UNIFORM_SHARE = "uniform_share"
+    """It changes at nearly every poll."""
+    MAX_AGE = "max_age"
+    """The max-age or ttl that it announced."""
+    LIKELIER_CHANGE = "likelier_change"
+    """A change that is likely enough for min_saving and min_yield."""
+    MIN_INTERVAL = "min_interval"
+
+
 @dataclass(frozen=True, slots=True)
 class ExplanationView:
     """Why a site is polled as it is. Durations in seconds."""
@@ -131,6 +170,8 @@ class ExplanationView:
     """What it shows, if it is a feed."""
     next_30_days: ComingChangesView | None = None
     """None: after fewer than five polls, or the policy estimates no rates."""
+    waits_for: WaitsFor | None = None
+    """The same as `why_not_now`, in one word for programs; None also from a node of an older version."""
 
 
 RobotsState = Literal["unknown", "found", "absent", "unreachable"]
@@ -283,6 +324,8 @@ class AllocationView:
     """Sites whose change waits for a second poll that proves it."""
     sites_without_text: int
     """Sites whose last answer, since the start, had no text that could be compared: their `last_detail` says why."""
+    sites_read_twice: int
+    """Sites that were polled at least twice: of the others nothing is learned yet."""
     maximum_intervals_feasible: bool
     """Whether the budget suffices for all max_intervals."""
     calibration: CalibrationView

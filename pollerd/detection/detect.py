@@ -15,12 +15,12 @@ from pollerd.detection.normalise import Normalised, normalise
 from pollerd.detection.pdf import is_pdf
 from pollerd.errors import InvalidValueError
 from pollerd.model import READER, READERS, Baseline, Detection, Evidence, Media, Outcome, OutcomeKind
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 HEAVY_BYTES = 64 * 1024
 HEAVY_FEED_BYTES = 8 * 1024
 NEVER_SEEN = Baseline()
-ANEW = "read more exactly than before the upgrade: compared from now on, which is no change"
+ANEW = N_("read more exactly than before the upgrade: compared from now on, which is no change")
 """Detail of the poll at which a site is taken over from an earlier reader, if that reads it otherwise."""
 _UNCHANGED = Evidence(changed=False)
 _AS_SENT = (Media.TEXT, Media.BINARY)
@@ -76,7 +76,7 @@ def detect(outcome: Outcome, baseline: Baseline, elapsed: float | None) -> Detec
     raw = xxhash.xxh3_128_digest(outcome.body)
     if baseline.fingerprint is None:
         normalised = normalise(outcome.body, outcome.content_type)
-        fingerprint, _ignored = under_mask(normalised.content, baseline.mask)
+        fingerprint, _hidden = under_mask(normalised.content, baseline.mask)
         return _first(outcome, _seen(outcome, baseline, normalised, (fingerprint, raw)), normalised)
     if baseline.reader == READER:
         return _compared(outcome, baseline, raw, elapsed)
@@ -128,7 +128,7 @@ def _read_anew(outcome: Outcome, baseline: Baseline, raw: bytes, elapsed: float 
     before = replace(baseline, mask=b"", proven=False)
     seen = _seen(outcome, before, normalised, (under_mask(normalised.content, b"")[0], raw))
     detection = _same(outcome, seen, elapsed)
-    return replace(detection, content=normalised.content, detail=detection.detail or ANEW)
+    return replace(detection, content=normalised.content, detail=detection.detail or _(ANEW))
 
 
 def _unchanged(elapsed: float | None) -> Evidence | None:
@@ -167,7 +167,7 @@ def _seen(
 
 
 def _same(outcome: Outcome, seen: Baseline, elapsed: float | None) -> Detection:
-    after, _ignored = last_modified.update_trust(_nothing_new(seen), outcome, changed=False, elapsed=elapsed)
+    after, _age = last_modified.update_trust(_nothing_new(seen), outcome, changed=False, elapsed=elapsed)
     return Detection(OutcomeKind.UNCHANGED, after, _unchanged(elapsed))
 
 
@@ -177,7 +177,7 @@ def _first(outcome: Outcome, seen: Baseline, normalised: Normalised) -> Detectio
     An entry dated months ago (wrong dates, or edited entries) would imply no change for months, and the site would not
     be polled for as long. How many items a feed published in which time is evidence for who counts items.
     """
-    after, _ignored = last_modified.update_trust(seen, outcome, changed=False, elapsed=None)
+    after, _age = last_modified.update_trust(seen, outcome, changed=False, elapsed=None)
     evidence = of_first_poll(normalised.entries, outcome) if normalised.media is Media.FEED else None
     return Detection(OutcomeKind.FIRST, after, evidence, normalised.content)
 

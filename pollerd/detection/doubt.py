@@ -71,7 +71,7 @@ def doubt_of(before: bytes | None, media_before: Media | None, after: bytes, med
     if media_before is not None and media is not media_before:
         if not after:
             return _("it answered with nothing")
-        return _("it answered with {names} instead of {names_2}", names=_NAMES[media], names_2=_NAMES[media_before])
+        return _("it answered with {media} instead of {before}", media=_NAMES[media], before=_NAMES[media_before])
     if not whole or before is None:
         return ""
     if not after:

@@ -17,7 +17,7 @@ import numpy as np
 from selectolax.lexbor import LexborHTMLParser
 
 from pollerd.detection.media import is_utf8
-from pollerd.model import FIRST_READER, READER
+from pollerd.model import FIRST_READER, READER, Detail
 from pollerd.texts import _
 
 # The text of plain markup, extracted in one pass, without a tree.
@@ -285,7 +285,6 @@ _TAG_REST = rb"(?=[\s/>])((?:[^<>\"']|\"[^\"<]*(?:<[^\"<]*){0,8}\"|'[^'<]*(?:<[^
 _TELLING = re.compile(rb"<(/?)(img|input|option|frameset|frame|template|s|del|strike)" + _TAG_REST)
 _GIVEN = re.compile(rb"([^\s\"'<>/=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'<>]+)))?")
 _BUTTONS = frozenset({b"submit", b"button", b"reset"})
-_STRUCK = frozenset({b"s", b"del", b"strike"})
 _VALUE = rb"""(?: \s*+ = \s*+ (?: "[^"<]*+" | '[^'<]*+' | [^\s"'<>]++ ) )"""
 _HIDDEN_TAG = re.compile(
     rb"<([a-zA-Z][a-zA-Z0-9:-]*+) (?: [\s/]++ (?!%b) [^\s\"'<>/=]++ %b?+ )*+ [\s/]++ %b"
@@ -402,7 +401,7 @@ def why_no_text(html: bytes, text: bytes) -> str:
     frames = _FRAMES.findall(html) if len(text) <= _FRAMES_NAMED * 200 and b"<frameset" in html.lower() else []
     if frames:
         named = ", ".join(_plain(frame) for frame in frames[:_FRAMES_NAMED])
-        return _("the page has no text, it shows frames: add their URLs instead ({named})", named=named)
+        return _(Detail.NO_TEXT_BUT_FRAMES, named=named)
     if b"\n" in text:
         return ""
     title = _TITLE.search(html)
@@ -410,10 +409,10 @@ def why_no_text(html: bytes, text: bytes) -> str:
         return ""
     refresh = _REFRESH.search(html) if b"refresh" in html.lower() else None
     if refresh is not None:
-        return _("the page has no text, it sends browsers on: add that URL instead ({plain})", plain=_plain(refresh[1]))
+        return _(Detail.NO_TEXT_BUT_ANOTHER_PAGE, plain=_plain(refresh[1]))
     if b"<script" in html.lower():
-        return _("the page has no text without its scripts: set render, so that a browser reads it")
-    return _("the page has no text")
+        return _(Detail.NO_TEXT_WITHOUT_SCRIPTS)
+    return _(Detail.NO_TEXT)
 
 
 def _plain(raw: bytes) -> str:

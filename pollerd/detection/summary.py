@@ -50,7 +50,7 @@ def summarise(
     which distinguish displaced feed entries from removed ones. Raises InvalidValueError for an invalid mask.
     """
     if before is not None and is_large(before, after, media):
-        return _("large: {count:,} → {count_2:,} bytes", count=len(before), count_2=len(after))
+        return _("large: {before:,} → {after:,} bytes", before=len(before), after=len(after))
     if mask and before is not None:
         before, after = (noise_named(without_noise(content, mask)) for content in (before, after))
     if before is None:
@@ -126,8 +126,8 @@ def replaced(old: str, new: str) -> str:
     tail = _common(before[head:][::-1], after[head:][::-1])
     if before == after:
         return new
-    head -= sum(1 for _ignored in takewhile(_UNIT.fullmatch, before[:head][::-1]))
-    tail -= sum(1 for _ignored in takewhile(_UNIT.fullmatch, before[len(before) - tail :]))
+    head -= sum(1 for _word in takewhile(_UNIT.fullmatch, before[:head][::-1]))
+    tail -= sum(1 for _word in takewhile(_UNIT.fullmatch, before[len(before) - tail :]))
     gone, come = (" ".join(words[head : len(words) - tail]) for words in (before, after))
     label = " ".join(before[:head])
     label = label if len(label) <= _LABEL else "…" + label[-_LABEL:].partition(" ")[2]
@@ -140,7 +140,7 @@ def replaced(old: str, new: str) -> str:
 
 
 def _common(before: list[str], after: list[str]) -> int:
-    return sum(1 for _ignored in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+    return sum(1 for _pair in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
 
 
 def _cut(text: str, other: str) -> str:
@@ -190,8 +190,8 @@ def _entries(before: bytes, after: bytes, order: tuple[bytes, bytes]) -> str:
     old, new = _by_id(before), _by_id(after)
     about, about_now = old.pop(ABOUT, None), new.pop(ABOUT, None)
     known = set(remembered(order[0]))
-    fresh = [title for key, (title, _ignored) in new.items() if key not in old and key_of(key) not in known]
-    back = [title for key, (title, _ignored) in new.items() if key not in old and key_of(key) in known]
+    fresh = [title for key, (title, _line) in new.items() if key not in old and key_of(key) not in known]
+    back = [title for key, (title, _line) in new.items() if key not in old and key_of(key) in known]
     edited = [title for key, (title, line) in new.items() if key in old and old[key][1] != line]
     missing = [key for key in old if key not in new]
     left = left_at_end(*order, set(map(key_of, old)), set(map(key_of, new)))
@@ -216,8 +216,8 @@ def _by_id(content: bytes) -> dict[bytes, tuple[str, bytes]]:
     by_id = {}
     for line in content.split(b"\n"):
         if line:
-            key, _ignored, rest = line.partition(b"\t")
-            title, _ignored, dated = rest.partition(b"\t")
+            key, _tab, rest = line.partition(b"\t")
+            title, _tab, dated = rest.partition(b"\t")
             by_id[key] = (_excerpt(title or dated.partition(b"\t")[2] or key), line)
     return by_id
 
@@ -235,7 +235,7 @@ def _keys(before: bytes, after: bytes) -> str:
         changed = list(islice(differing, _COUNTED + 1))
     except RecursionError:  # comparing values nested a thousand deep
         return ""
-    if not changed or not all(path for path, _ignored, _ignored in changed):
+    if not changed or not all(path for path, _before, _after in changed):
         return ""
     more = max(len(changed) - _NAMED, 0)
     words = "; ".join(_of_key(*change) for change in changed[:_NAMED])

@@ -407,7 +407,7 @@ async def read_beginning(response: Response, limit: int) -> bytes:
 
     Raises `RefusedError` if the connection breaks earlier, or the encoding is wrong.
     """
-    body, _ignored = await _read(response, limit)
+    body, _complete = await _read(response, limit)
     body = await _decoded(body, _encoding(response), limit, partial=True)
     return await _without_unsaid_gzip(response, body, limit, partial=True)
 

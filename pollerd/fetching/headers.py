@@ -105,7 +105,7 @@ def _directives(cache_control: str) -> Mapping[str, float]:
     """
     directives: dict[str, float] = {}
     for part in cache_control.split(","):
-        name, _ignored, value = part.partition("=")
+        name, _equals, value = part.partition("=")
         directives.setdefault(name.strip().lower(), _whole(value.strip().strip('"')))
     return directives
 
@@ -226,7 +226,7 @@ def unsaid_gzip(body: bytes, content_type: str | None) -> bool:
 def _gunzip(body: bytes, room: int) -> tuple[bytes, bool]:
     """Returns up to `room` bytes of all gzip members, and whether the last is complete; ignores trailing garbage."""
     parts: list[bytes] = []
-    for _ignored in range(_MAX_MEMBERS):
+    for _member in range(_MAX_MEMBERS):
         part, inflater = _inflate(body, zlib_ng.MAX_WBITS | 16, room)
         parts.append(part)
         room -= len(part)

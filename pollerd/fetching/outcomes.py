@@ -28,7 +28,7 @@ from pollerd.fetching.headers import (
     validators_of,
 )
 from pollerd.fetching.request import NO_VALIDATORS
-from pollerd.model import Outcome, OutcomeKind, Redirect, Validators
+from pollerd.model import Detail, Outcome, OutcomeKind, Redirect, Validators
 from pollerd.partitions import registrable_domain
 from pollerd.texts import _
 from pollerd.urls import host_of, normalise_url, origin_of, resolved, spelling_of
@@ -183,7 +183,7 @@ def _refuse_endless(state: FetchState, visited: bool, limit: int) -> None:
         raise RefusedError(OutcomeKind.PROTOCOL_ERROR, _("more than {limit} redirects", limit=limit))
     if visited:
         state.endless = True
-        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect loop at {target}")
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, _(Detail.REDIRECT_LOOP, target=target))
 
 
 async def _ask(state: FetchState, may_follow: MayFollow | None, target: str) -> None:
@@ -323,7 +323,7 @@ class OutcomeBuilder:
                 self._since(state),
                 status=response.status,
                 retry_after=retry_after,
-                detail=_("HTTP status {status}", status=response.status),
+                detail=_(Detail.STATUS, status=response.status),
                 failure=kind_of_status(response.status, retry_after) if kind is RobotsKind.UNREACHABLE else None,
             )
         finally:
@@ -392,9 +392,8 @@ class OutcomeBuilder:
         size = await _drained(state, response)
         retry_after = self._retry_after(response)
         kind = kind_of_status(response.status, retry_after)
-        detail = _("HTTP status {status}", status=response.status)
-        if 200 <= response.status < 300:
-            detail += _(", which comes without a page")
+        without_page = 200 <= response.status < 300
+        detail = _(Detail.STATUS_WITHOUT_PAGE if without_page else Detail.STATUS, status=response.status)
         date = _date(response)
         return self.build(state, kind, size=size, retry_after=retry_after, server_date=date, detail=detail)
 

@@ -114,5 +114,5 @@ async def _beginning(response: Response, most: int) -> bytes:
     return beginning[:most]
 
 
-def _not_counted(_ignored: str) -> None:
-    """What polls tell their budget of is not told here."""
+def _not_counted(_host: str) -> None:
+    """A POST is no poll, and costs none of their budget."""

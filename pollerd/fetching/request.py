@@ -29,6 +29,8 @@ class Request:
     """Sent by POST, once, and never across a redirect; None: GET."""
     most_bytes: int | None = None
     """Largest body in bytes; None: the daemon's `max_body_bytes`."""
+    picture: bool = False
+    """If the page is rendered: whether a picture is taken of it, and the boxes of its elements are read."""
 
 
 def own_headers(access: Access) -> tuple[tuple[str, str], ...]:

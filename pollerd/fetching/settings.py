@@ -57,11 +57,11 @@ def without_userinfo(proxy: str) -> str:
 @lru_cache(maxsize=1024)
 def parse_proxy(proxy: str) -> Proxy:
     """Parses a result of `normalise_proxy`."""
-    scheme, _ignored, rest = proxy.partition("://")
+    scheme, _separator, rest = proxy.partition("://")
     userinfo, at, place = rest.rpartition("@")
     if not at:
         return Proxy(proxy)
-    name, _ignored, password = userinfo.partition(":")
+    name, _colon, password = userinfo.partition(":")
     return Proxy(f"{scheme}://{place}", basic(unquote(name), unquote(password)))
 
 
@@ -72,7 +72,7 @@ def basic(username: str, password: str) -> str:
 
 def _invalid(text: str) -> InvalidValueError:
     """Returns the error, which shows at most the scheme: an invalid URL may contain a password anywhere."""
-    scheme, separator, _ignored = text.strip().partition("://")
+    scheme, separator, _rest = text.strip().partition("://")
     return InvalidValueError("proxy", _(_ALLOWED), f"{scheme}://…" if separator and scheme.isalnum() else "(not shown)")
 
 

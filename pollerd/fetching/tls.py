@@ -197,7 +197,7 @@ class SessionCache:
 
     def _make_room(self) -> None:
         while self.bytes > self._capacity:
-            _ignored, oldest = self._origins.popitem(last=False)
+            _origin, oldest = self._origins.popitem(last=False)
             self.bytes -= oldest.size
 
 

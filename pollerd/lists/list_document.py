@@ -342,7 +342,7 @@ def _yaml(data: bytes) -> object:
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             seen: set[str] = set()
-            for key in (key for key, _ignored in node.value if isinstance(key, yaml.ScalarNode)):
+            for key in (key for key, _value in node.value if isinstance(key, yaml.ScalarNode)):
                 if key.value in seen:
                     raise ConfigError(
                         _("line {line}: {key} is given twice", line=key.start_mark.line + 1, key=key.value[:100])

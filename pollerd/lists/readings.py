@@ -101,7 +101,7 @@ def url_matcher(pattern: str | None) -> Callable[[str], bool]:
     Takes linear time in the URL's length. Raises `InvalidValueError(field="pattern")`.
     """
     if pattern is None:
-        return lambda _ignored: True
+        return lambda _url: True
     if not pattern.startswith(EXPRESSION):
         return lambda url: pattern in url
     import re2  # loaded with the first expression

@@ -24,9 +24,9 @@ from pollerd.detection.pdf import is_pdf
 from pollerd.detection.titles import feed_title, one_printable_line
 from pollerd.lists.links import page_links
 from pollerd.lists.sitemaps import read_sitemap
-from pollerd.model import Media, Outcome, OutcomeKind
+from pollerd.model import Detail, Media, Outcome, OutcomeKind
 from pollerd.shown import SHOWN
-from pollerd.texts import N_, _
+from pollerd.texts import N_, _, recognised
 
 
 class AddressKind(StrEnum):
@@ -187,7 +187,7 @@ def recognise(outcome: Outcome, url: str) -> Recognition:
             return _of_text(AddressKind.LIST, "", read.content, "")
         case Media.TEXT:
             return _of_text(AddressKind.TEXT, "", read.content, _("it answered with nothing"))
-    _ignored, html = classify(body, content_type)
+    _media, html = classify(body, content_type)
     return _of_html(html, read.content.decode("utf-8", "replace"), read.no_text, url)
 
 
@@ -232,9 +232,9 @@ def _without_page(outcome: Outcome) -> tuple[Obstacle, str]:
             return Obstacle.CHALLENGE, _("the site tests whether a person asks ({status})", status=outcome.status)
         case _, HTTPStatus.ACCEPTED:
             return Obstacle.CHALLENGE, _("the site answers with a test instead of the page (202)")
-        case OutcomeKind.PROTOCOL_ERROR, _ if outcome.detail.startswith("redirect loop"):
+        case OutcomeKind.PROTOCOL_ERROR, _ if recognised(outcome.detail, (Detail.REDIRECT_LOOP,)):
             return Obstacle.COOKIES, _("the site redirects clients without its cookies in circles")
-    return Obstacle.FAILURE, outcome.detail or _("no page came: {kind}", kind=outcome.kind.value.replace("_", " "))
+    return Obstacle.FAILURE, outcome.detail or _("no page came: {kind}", kind=outcome.kind.in_words)
 
 
 def _of_html(html: bytes, text: str, no_text: str, url: str) -> Recognition:
@@ -281,7 +281,8 @@ def _obstacle(
     if size <= _LONGEST_WALL and _is_about_consent(own if size <= _NEXT_TO_NOTHING else rest, size):
         return Obstacle.COOKIES, _("nearly all that the page says is a question about cookies")
     if no_text:
-        return (Obstacle.SCRIPTS if "scripts" in no_text else Obstacle.NO_TEXT), no_text
+        by_scripts = recognised(no_text, (Detail.NO_TEXT_WITHOUT_SCRIPTS,)) is not None
+        return (Obstacle.SCRIPTS if by_scripts else Obstacle.NO_TEXT), no_text
     return (None, "") if text.strip() else (Obstacle.NO_TEXT, _("the page has no text"))
 
 
@@ -299,7 +300,7 @@ def _without_banners(html: bytes, lines: list[str]) -> list[str]:
 def _is_about_consent(lines: list[str], rest: int) -> bool:
     """rest: characters of the page that stand in no banner."""
     about = [line for line in lines if compiled(_CONSENT).search(line)]
-    words = sum(1 for line in about for _ignored in compiled(_CONSENT).finditer(line))
+    words = sum(1 for line in about for _word in compiled(_CONSENT).finditer(line))
     share = _CONSENT_SHARE if rest <= _SHORT_TEXT else 2 * _CONSENT_SHARE
     return words >= _CONSENTS and len(about) >= share * len(lines)
 
@@ -359,7 +360,7 @@ def _linked_data(tree: LexborHTMLParser) -> Iterator[dict[str, Any]]:
             waiting.append(orjson.loads(node.text()))
         except orjson.JSONDecodeError:
             continue
-    for _ignored in range(_MOST_NODES):
+    for _node in range(_MOST_NODES):
         if not waiting:
             return
         value = waiting.pop(0)

@@ -56,7 +56,7 @@ class Draft:
     @property
     def has_media(self) -> bool:
         """Whether a step says what kind of document it is."""
-        return any("as" in step for _ignored, step in self.steps)
+        return any("as" in step for _key, step in self.steps)
 
     def add_step(self, key: str, step: Step) -> None:
         """Adds a step; steps are put in the order of their phases at the end."""
@@ -69,7 +69,7 @@ class Draft:
         for key in self._moved_forward():
             self.report.approximated(key, _("acts earlier here than where it stands: elements, then lines, then space"))
         if ordered:
-            selection["steps"] = [step for _ignored, step in ordered]
+            selection["steps"] = [step for _key, step in ordered]
         if self.values:
             selection["values"] = self.values
         if self.conditions:
@@ -95,7 +95,7 @@ class Draft:
 
         They are in one language then: XPath, unless all are CSS.
         """
-        picked = [keep for _ignored, step in steps if isinstance(keep := step.get("keep"), Mapping)]
+        picked = [keep for _key, step in steps if isinstance(keep := step.get("keep"), Mapping)]
         by_xpath = any("xpath" in keep for keep in picked)
         planned, first = list[tuple[str, Step]](), True
         for key, step in steps:

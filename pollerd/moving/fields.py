@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pollerd.moving.moved import Fate, Moved, ReportLine
@@ -48,7 +49,7 @@ def sendable(moved: Moved) -> Moved:
         closed = [name for name in site if not FIELDS.get(name, False)]
         report += [ReportLine(url, name, Fate.NOT_CARRIED, _(_NOT_YET).format(name)) for name in closed]
         sites.append({name: value for name, value in site.items() if name not in closed})
-    return Moved(sites, report, moved.sources, moved.left_out)
+    return replace(moved, sites=sites, report=report)
 
 
 def _table(value: object) -> Mapping[str, Any]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 from pollerd.masking import masked
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 _MAX_CHARACTERS = 300
+COMPARES_SOURCE = N_("(compares the source)")
+"""End of the key of an entry whose program compares the source of a page."""
+_SETTINGS = "settings."
 
 
 class Fate(StrEnum):
@@ -25,6 +28,20 @@ class Fate(StrEnum):
     NOTHING_SAID = "nothing said"
     """It has its default, or nothing is needed for it here."""
 
+    @property
+    def in_words(self) -> str:
+        """The fate as reports name it."""
+        return _(_FATES[self])
+
+
+_FATES = {
+    Fate.CARRIED: N_("carried"),
+    Fate.APPROXIMATED: N_("approximated"),
+    Fate.NOT_CARRIED: N_("not carried"),
+    Fate.DISPLAY: N_("display only"),
+    Fate.NOTHING_SAID: N_("nothing said"),
+}
+
 
 class ReportLine(NamedTuple):
     """What became of one key. It never holds the value of a header, nor any other secret."""
@@ -36,8 +53,13 @@ class ReportLine(NamedTuple):
     how: str = ""
     """How it is approximated, or why it is not carried."""
 
+    @property
+    def is_of_program(self) -> bool:
+        """Whether it says how the program differs, in the same words for each of its entries."""
+        return self.key.startswith(_SETTINGS) or self.key.endswith(_(COMPARES_SOURCE))
+
     def __str__(self) -> str:
-        return f"{self.source}: {self.key}: {self.fate}{f': {self.how}' if self.how else ''}"
+        return f"{self.source}: {self.key}: {self.fate.in_words}{f': {self.how}' if self.how else ''}"
 
 
 @dataclass(slots=True)
@@ -91,6 +113,19 @@ class SourceReport:
         self.report.add(self.source, key, Fate.NOTHING_SAID, why)
 
 
+class StoredResult(NamedTuple):
+    """What the other program kept of a page when it last found a change."""
+
+    text: str
+    """At most `RESULT_CHARACTERS` characters."""
+    at: float
+    """Epoch s."""
+
+
+RESULT_CHARACTERS = 100_000
+"""Longest part of a stored text that is compared with what pollerd keeps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Moved:
     """Sites, each as a JSON object of the list formats, and the report."""
@@ -101,6 +136,8 @@ class Moved:
     """For each site the jobs or watches that it is made of, as the report names them."""
     left_out: Sequence[str] = ()
     """Jobs or watches of which no site is made."""
+    results: Mapping[str, StoredResult] = field(default_factory=dict, repr=False)
+    """By job or watch: what it kept last, as far as the file holds it."""
 
     def counts(self) -> dict[Fate, int]:
         """Returns the number of lines of each fate."""

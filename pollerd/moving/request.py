@@ -61,7 +61,7 @@ def _without_user(url: str) -> tuple[str, dict[str, str] | None]:
     userinfo, at, place = parts.netloc.rpartition("@")
     if not at:
         return url, None
-    user, _ignored, password = userinfo.partition(":")
+    user, _colon, password = userinfo.partition(":")
     return urlunsplit(parts._replace(netloc=place)), {"username": unquote(user), "password": unquote(password)}
 
 

@@ -115,7 +115,7 @@ def jsonpath(text: str) -> tuple[str | None, str]:
         changed.append(_("$ put in front"))
     path, number = _FILTER_WITHOUT_AT.subn(lambda match: f"{match[0]}@.", path)
     if number:
-        changed.append("@. put before the fields of filters")
+        changed.append(_("@. put before the fields of filters"))
     path, number = _REGEX_MATCH.subn(r"search(\1, \2\3\2)", path)
     if number:
         changed.append(_("=~ written as search()"))

@@ -360,7 +360,7 @@ class DeliveryLoop:
     async def close(self) -> None:
         """Closes every connection; may be repeated."""
         while self._senders:
-            _ignored, sender = self._senders.popitem()
+            _channel_id, sender = self._senders.popitem()
             await sender.close()
         await self._close()
 

@@ -25,7 +25,7 @@ from pollerd.errors import PermanentError, PollerdError, with_nearest
 from pollerd.notifications.message import Event, EventChange, EventSite, Message
 from pollerd.notifications.messages import describe, one_line, plain_line
 from pollerd.notifications.writing import Medium, count, escaped, web_url
-from pollerd.texts import _
+from pollerd.texts import N_, _
 from pollerd.timestamps import rfc3339
 
 
@@ -112,7 +112,7 @@ _JINJA = (
     *("selectattr", "sort", "sum", "title", "trim", "truncate", "unique", "upper", "urlencode", "wordcount"),
 )
 _MAX_PLACES = 20
-_TOO_LONG = f"a text of more than {MAX_CHARACTERS:,} characters"
+_TOO_LONG = N_("a text of more than {most:,} characters")
 
 
 def _join(items: Iterable[Any], by: str = "", attribute: str | None = None) -> str:
@@ -122,7 +122,7 @@ def _join(items: Iterable[Any], by: str = "", attribute: str | None = None) -> s
         texts.append(str(item[attribute] if attribute is not None else item))
         length += len(texts[-1]) + len(by)
         if length > MAX_CHARACTERS:
-            raise TemplateError(_TOO_LONG)
+            raise TemplateError(_(_TOO_LONG, most=MAX_CHARACTERS))
     return str(by).join(texts)
 
 
@@ -130,7 +130,7 @@ def _replace(text: Any, old: str, new: str) -> str:
     """Replaces a part of a text wherever it is."""
     result = str(text)
     if len(result) + result.count(str(old)) * len(str(new)) > MAX_CHARACTERS:
-        raise TemplateError(_TOO_LONG)
+        raise TemplateError(_(_TOO_LONG, most=MAX_CHARACTERS))
     return result.replace(str(old), str(new))
 
 

@@ -272,7 +272,7 @@ def _clean_up(lost: OpenBrowser, closed: bool) -> None:
     if lost.pid is not None and (not closed or _is_ours(lost.pid, lost.folders)):
         with suppress(ProcessLookupError):
             os.kill(lost.pid, signal.SIGKILL)
-    for _ignored in range(_REMOVALS):
+    for _attempt in range(_REMOVALS):
         for folder in lost.folders:
             shutil.rmtree(folder, ignore_errors=True)
         if not any(folder.exists() for folder in lost.folders):
@@ -297,7 +297,7 @@ async def _by_address(address: str) -> str:
         return address
     addresses = await asyncio.get_running_loop().getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
     host = str(addresses[0][4][0])
-    userinfo, at, _ignored = parts.netloc.rpartition("@")
+    userinfo, at, _place = parts.netloc.rpartition("@")
     place = f"[{host}]" if ":" in host else host
     return parts._replace(netloc=f"{userinfo}{at}{place}:{parts.port or 80}").geturl()
 

@@ -19,13 +19,13 @@ from pollerd.fetching.headers import fresh_seconds, http_date, retry_after_secon
 from pollerd.fetching.outcomes import REDIRECT_STATUSES, MayFollow
 from pollerd.fetching.request import Request
 from pollerd.logs import end_tasks
-from pollerd.model import OutcomeKind, Redirect
+from pollerd.model import Box, OutcomeKind, Redirect
 from pollerd.rendering.browser import BrowserLink, OpenBrowser
 from pollerd.rendering.dialling import Dialler
 from pollerd.rendering.outcome import PageRefusedError, RenderedOutcome, browser_fault, browser_gone, navigation_refusal
 from pollerd.rendering.plan import RenderPlan
 from pollerd.rendering.proxy import ForwardProxy, ProxySession
-from pollerd.rendering.reading import read_html, screenshot, take_step
+from pollerd.rendering.reading import read_boxes, read_html, screenshot, take_step
 from pollerd.texts import _
 from pollerd.urls import host_of, join_url, origin_of
 
@@ -117,7 +117,7 @@ class DocumentWatch:
     def _with_own(self, event: dict[str, Any]) -> list[dict[str, str]]:
         """Returns a request's headers and the site's own; the pattern has matched its origin."""
         sent = dict(event["request"]["headers"])
-        names = {name.lower() for name, _ignored in self._own}
+        names = {name.lower() for name, _value in self._own}
         kept = [(name, str(value)) for name, value in sent.items() if name.lower() not in names]
         return [{"name": name, "value": value} for name, value in (*kept, *self._own)]
 
@@ -307,9 +307,7 @@ class PagePoll:
     async def _new_page(self, context: BrowserContext) -> tuple[Page, CDPSession]:
         page = await context.new_page()
         context.on("page", self._popup)
-        page.on(
-            "crash", lambda _ignored: self._stop(PageRefusedError(OutcomeKind.PROTOCOL_ERROR, _("the page crashed")))
-        )
+        page.on("crash", lambda _page: self._stop(PageRefusedError(OutcomeKind.PROTOCOL_ERROR, _("the page crashed"))))
         return page, await self._document.attach(context, page)
 
     async def _end(self, opened: OpenBrowser, context: BrowserContext | None, session: ProxySession) -> None:
@@ -339,7 +337,7 @@ class PagePoll:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
-    def _stop(self, refusal: PageRefusedError, *_ignored: Any) -> None:
+    def _stop(self, refusal: PageRefusedError, *_sources: Any) -> None:
         if not self._stopped.done():
             self._stopped.set_result(refusal)
 
@@ -377,7 +375,7 @@ class PagePoll:
             await navigation
         except Error as error:
             if self._document.status in EMPTY_STATUSES:
-                return self._body(b"", None)
+                return self._body(b"", None, {})
             raise self._not_loaded(error) from None
         try:
             await self._wait(page)
@@ -398,11 +396,14 @@ class PagePoll:
             raise _gone(error) or PageRefusedError(
                 OutcomeKind.PROTOCOL_ERROR, _("the page could not be read")
             ) from None
-        picture = None
+        picture, boxes = None, dict[str, Box]()
         if self._plan.screenshot:
             left = self._started_mono + self._seconds - self._loop.time()
             picture = await screenshot(page, self._plan.width, max(0.1, left * 0.9))
-        return self._body(html, picture)
+        if self._plan.boxes and picture is not None:
+            with suppress(Error, PageRefusedError):  # the page can be picked by its lines without them
+                boxes = await read_boxes(target)
+        return self._body(html, picture, boxes)
 
     async def _wait(self, page: Page) -> None:
         """Waits for what the plan says, before the first step."""
@@ -429,7 +430,7 @@ class PagePoll:
 
     # --- the outcome ---
 
-    def _body(self, html: bytes, picture: bytes | None) -> RenderedOutcome:
+    def _body(self, html: bytes, picture: bytes | None, boxes: Mapping[str, Box]) -> RenderedOutcome:
         document = self._document
         date = self._date()
         self._environment.link.worked()
@@ -448,6 +449,7 @@ class PagePoll:
                 self._environment.clock() if date is None else date,
             ),
             screenshot=picture,
+            boxes=boxes,
         )
 
     def _failed(self, refusal: PageRefusedError) -> RenderedOutcome:

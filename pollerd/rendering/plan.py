@@ -71,6 +71,8 @@ class RenderPlan:
     steps: tuple[RenderStep, ...] = ()
     screenshot: bool = False
     """Whether a PNG is taken of it; no part of the document, but what the site's `keep_screenshots` says."""
+    boxes: bool = False
+    """Whether the boxes of its elements are read."""
     timeout: float | None = None
     """Seconds for the whole poll, at most the daemon's deadline; None: that."""
     width: int = 1280
@@ -259,9 +261,7 @@ def _step(field: str, value: object) -> RenderStep:
     return _COMPILERS.get(action, _by_selector)(f"{field}.{action}", field, action, value, timeout)
 
 
-def _by_selector(
-    place: str, _ignored: str, action: StepAction, fields: Mapping[str, Any], timeout: float
-) -> RenderStep:
+def _by_selector(place: str, _field: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
     return RenderStep(action, checked_selector(place, fields[action]), timeout=timeout)
 
 
@@ -288,15 +288,15 @@ def _pressing(place: str, field: str, action: StepAction, fields: Mapping[str, A
     return RenderStep(action, selector, key, timeout=timeout)
 
 
-def _looking(place: str, _ignored: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
+def _looking(place: str, _field: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
     return RenderStep(action, value=checked_text(place, fields[action], 1_000), timeout=timeout)
 
 
-def _waiting(place: str, _ignored: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
+def _waiting(place: str, _field: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
     return RenderStep(action, number=checked_number(place, fields[action], "seconds"), timeout=timeout)
 
 
-def _scrolling(place: str, _ignored: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
+def _scrolling(place: str, _field: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
     if fields[action] == "bottom":
         return RenderStep(action, timeout=timeout)
     if isinstance(fields[action], str):
@@ -410,7 +410,7 @@ def join_secrets(document: Mapping[str, Any], secrets: Sequence[str]) -> dict[st
     """
     positions = secret_positions(document)
     if len(positions) != len(secrets):
-        raise ValueError(_("{count} places for {count_2} secrets", count=len(positions), count_2=len(secrets)))
+        raise ValueError(_("{places} places for {secrets} secrets", places=len(positions), secrets=len(secrets)))
     if not positions:
         return dict(document)
     steps = [dict(step) for step in document["steps"]]

@@ -145,7 +145,7 @@ class ForwardProxy:
         self._port = self._server.sockets[0].getsockname()[1]
         return self
 
-    async def __aexit__(self, *_ignored: object) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         self._server.close()
         for session in tuple(self._sessions.values()):
             await self.end(session)
@@ -258,7 +258,7 @@ class _Exchange:
             return
         held = await hosts.hold(host, self._session)
         try:
-            name, _ignored, port = host.rpartition(":")
+            name, _colon, port = host.rpartition(":")
             upstream = self._session.upstream
             dialled = await dialler.dial(name.strip("[]"), int(port), upstream, tunnel=self._tunnel)
             try:
@@ -304,7 +304,7 @@ class _Exchange:
         target = self._request.target
         if dialled.via is not None:
             return self._request.forwarded(target, dialled.via.authorization)
-        _ignored, _ignored, path = target.partition(b"://")[2].partition(b"/")
+        _host, _slash, path = target.partition(b"://")[2].partition(b"/")
         return self._request.forwarded(b"/" + path, None)
 
     async def _down(self, host: str, dialled: Dialled, held: HeldConnection) -> None:
@@ -353,5 +353,5 @@ def _url_of(request: RequestHead) -> str:
     return normalise_url(f"http://{page['authority']}/")
 
 
-def _always(_ignored: str) -> None:
+def _always(_host: str) -> None:
     """Default of `may_connect`: every host may be connected to."""

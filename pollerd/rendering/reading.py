@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import html as markup
 from contextlib import suppress
+from typing import Any, cast
 
 from playwright.async_api import CDPSession, Error, Locator, Page
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
-from pollerd.model import OutcomeKind
+from pollerd.model import Box, OutcomeKind
 from pollerd.rendering.outcome import PageRefusedError, browser_fault, browser_gone
 from pollerd.rendering.plan import RenderStep, StepAction
 from pollerd.texts import _
@@ -28,6 +29,22 @@ _READ = """(() => {
   return html.length > %d ? html.length : html;
 })()"""
 _HIDDEN = "***"
+_MOST_ELEMENTS = 20_000
+_BOXES = """(() => {
+  const boxes = [], waiting = document.body === null ? [] : [[document.body, "body"]];
+  for (let at = 0; at < waiting.length && at < %d; at++) {
+    const [element, path] = waiting[at], of = new Map();
+    const { left, top, width, height } = element.getBoundingClientRect();
+    const box = [left + scrollX, top + scrollY, width, height].map(Math.round);
+    if (box[2] > 0 && box[3] > 0) boxes.push([path, ...box]);
+    for (const child of element.children) {
+      const tag = child.localName, n = (of.get(tag) ?? 0) + 1;
+      of.set(tag, n);
+      waiting.push([child, `${path} > ${tag}:nth-of-type(${n})`]);
+    }
+  }
+  return boxes;
+})()"""
 
 
 async def read_html(session: CDPSession, most_bytes: int, secrets: tuple[str, ...]) -> bytes:
@@ -44,6 +61,12 @@ async def read_html(session: CDPSession, most_bytes: int, secrets: tuple[str, ..
     if len(body) > most_bytes:
         raise _too_large(most_bytes)
     return body
+
+
+async def read_boxes(session: CDPSession) -> dict[str, Box]:
+    """Returns where the elements of the page are, by their paths; of its first 20,000. Raises as `read_html`."""
+    boxes = await _evaluated(session, _BOXES % _MOST_ELEMENTS)
+    return {path: (left, top, width, height) for path, left, top, width, height in cast("list[Any]", boxes)}
 
 
 async def screenshot(page: Page, width: int, seconds: float) -> bytes | None:

@@ -54,7 +54,7 @@ class PageTurns:
             return
         paid = min(more, self._owed)
         self._owed -= paid
-        for _ignored in range(more - paid):
+        for _place in range(more - paid):
             self._free.release()
 
     async def __aenter__(self) -> None:
@@ -213,5 +213,5 @@ class Renderer:
             return await PagePoll(self._environment, request, plan, may_follow).run(send)
 
 
-def _count_nothing(_ignored: str) -> None:
+def _count_nothing(_host: str) -> None:
     """Default of `on_sent`: does nothing."""

@@ -191,7 +191,7 @@ class RobotsCache:
             rules = self._parsed[text] = text.read()
             self._parsed_bytes += text.size
             while self._parsed_bytes > PARSED_BYTES and len(self._parsed) > 1:
-                oldest, _ignored = self._parsed.popitem(last=False)
+                oldest, _rules = self._parsed.popitem(last=False)
                 self._parsed_bytes -= oldest.size
         else:
             self._parsed.move_to_end(text)

@@ -148,7 +148,7 @@ class OpeningTimes:
 
     def next_close(self, at: float) -> float:
         """Returns `at` where it is closed, else when it closes next; inf: never. Windows that touch are one."""
-        _ignored, closes = self._span(at)
+        _opens, closes = self._span(at)
         return closes if closes - at < _WEEK_SECONDS else math.inf
 
     def opened_at(self, at: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from pollerd.storage import encoding
 from pollerd.storage.encoding import Order, Position
 from pollerd.storage.engine import Database
 from pollerd.storage.locks import WriterLocks
-from pollerd.storage.schema import change, channel, content, outbox, seen_range, site, site_tag, site_text
+from pollerd.storage.schema import change, channel, content, outbox, reader_mark, seen_range, site, site_tag, site_text
 from pollerd.storage.soft_delete import is_soft_deleted
 from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, reads, writes
@@ -116,6 +116,7 @@ class ChangeFilter:
 
 ALL_CHANGES = ChangeFilter()
 _MOST_TIMES = 5_000
+_VISIT_SECONDS, _LOOK_NOTED_SECONDS = 1_800.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +391,57 @@ class ChangeStore(Subject):
         """Returns how many changes that matter the reader has not seen, counting no further than `most`."""
         some = select(change.c.id).where(is_unseen(reader), change.c.matters).order_by(change.c.id.desc()).limit(most)
         return int(connection.execute(select(func.count()).select_from(some.subquery())).scalar_one())
+
+    @reads
+    def unseen_among(self, connection: Connection, reader: str, ids: Sequence[int]) -> set[int]:
+        """Returns those of the changes with these ids, a page of a list, that the reader has not seen."""
+        return set(connection.execute(select(change.c.id).where(change.c.id.in_(ids), is_unseen(reader))).scalars())
+
+    # When readers looked at what is new, and what they dismissed.
+
+    async def look(self, reader: str, now: float) -> float | None:
+        """Notes that a reader looks at what is new; returns when the visit before ended, epoch s; None: there was none.
+
+        Looks with less than half an hour between them are one visit: a reload forgets nothing.
+        """
+        looked_at, before = await self._looks(reader)
+        if looked_at is not None and now - looked_at >= _VISIT_SECONDS:
+            before = looked_at
+        if looked_at is None or now - looked_at >= _LOOK_NOTED_SECONDS:
+            await self._mark_reader(reader, {"looked_at": now, "looked_before": before})
+        return before
+
+    @reads
+    def _looks(self, connection: Connection, reader: str) -> tuple[float | None, float | None]:
+        c = reader_mark.c
+        row = connection.execute(select(c.looked_at, c.looked_before).where(c.reader == reader)).one_or_none()
+        return (None, None) if row is None else (row.looked_at, row.looked_before)
+
+    @reads
+    def has_dismissed_steps(self, connection: Connection, reader: str) -> bool:
+        """Returns whether the reader wants no first steps."""
+        statement = select(reader_mark.c.steps_dismissed).where(reader_mark.c.reader == reader)
+        return bool(connection.execute(statement).scalar())
+
+    async def dismiss_steps(self, reader: str, *, dismissed: bool) -> None:
+        """Notes whether the reader wants no first steps."""
+        await self._mark_reader(reader, {"steps_dismissed": dismissed})
+
+    @writes
+    def _mark_reader(self, connection: Connection, reader: str, marks: Mapping[str, Any]) -> None:
+        put = self._sql.insert_for(reader_mark).values(reader=reader, **marks)
+        connection.execute(put.on_conflict_do_update(index_elements=["reader"], set_=dict(marks)))
+
+    @reads
+    def found_since(self, connection: Connection, since: float, most: int) -> tuple[int, int]:
+        """Returns how many changes that matter were detected from `since` on (epoch s), and on how many sites.
+
+        No further than the newest `most` are counted.
+        """
+        c = change.c
+        statement = select(c.site_id).where(c.detected_at >= since, c.matters, ~is_soft_deleted(c.site_id))
+        sites = list(connection.execute(statement.order_by(c.detected_at.desc()).limit(most)).scalars())
+        return len(sites), len(set(sites))
 
 
 LOOK_SECONDS = 5.0

@@ -87,11 +87,11 @@ def write_notices(
             )
     rows += [notice_row(notice) for notice in others]
     run_each(connection, sql.insert_notice, rows)
-    closed = [(rule_id, r.poll.site_id) for _ignored, r in records for rule_id in r.incidents_closed]
+    closed = [(rule_id, r.poll.site_id) for _i, r in records for rule_id in r.incidents_closed]
     run_each(connection, sql.close_incident, closed)
     opened = [
         (incident.rule_id, incident.site_id, incident.id, incident.since)
-        for _ignored, r in records
+        for _i, r in records
         for incident in r.incidents_opened
     ]
     run_each(connection, sql.open_incident, opened)
@@ -186,7 +186,7 @@ class Commit:
         Raises `DatabaseInUseError` if another daemon has started since our run.
         """
         batch, sql = self._batch, self._sql
-        _ignored, run_id = self._run
+        _run_key, run_id = self._run
         last_batch, last_run, polled = self._begin(connection)
         if run_id is not None and last_run != run_id:
             raise DatabaseInUseError(
@@ -203,7 +203,7 @@ class Commit:
         if with_content:
             contents = self._write_contents(connection, with_content, current)
             selected = self._write_selections(connection, with_content, contents)
-            titles = {record.poll.site_id: record.page_title for _ignored, record in with_content if record.page_title}
+            titles = {record.poll.site_id: record.page_title for _i, record in with_content if record.page_title}
             retitle(connection, sql, titles)
         rows = self._rows(living, listed, current, contents, selected)
         changes = self._write_rows(connection, rows)
@@ -216,12 +216,12 @@ class Commit:
         self._write_robots(connection)
         stale: tuple[int, ...] = ()
         if batch.findings is not None:
-            pages = [(r.poll.site_id, r.poll.at, r.page) for _ignored, r in living if r.page is not None]
+            pages = [(r.poll.site_id, r.poll.at, r.page) for _i, r in living if r.page is not None]
             stale = self._write_pages(connection, pages, batch.findings)
         if rows.changes or rows.noticed:
             changes = self._write_events(connection, living, rows, changes)
         fresh = {id_of[0]: current[id_of[0]] or 0 for id_of in contents} if contents else {}
-        skipped = len(batch.records) - len(living)
+        skipped = _skipped(batch.records, living) if len(living) < len(batch.records) else ()
         return CommitResult(
             changes=changes, skipped=skipped, content_ids=fresh, selected_ids=selected, stale_pages=stale
         )
@@ -285,7 +285,7 @@ class Commit:
                     rows.append(_content_row(record, selection.state.baseline, self._bodies[i, n]))
         if not rows:
             return {}
-        shown = [record for _ignored, record in living if record.screenshot is not None and _renews(record)]
+        shown = [record for _i, record in living if record.screenshot is not None and _renews(record)]
         last = run(connection, self._sql.last_content_id)[0][0] if shown else 0
         for piece in _in_messages(rows):
             run_each(connection, self._sql.upsert_content, piece)
@@ -317,7 +317,7 @@ class Commit:
         """Writes the states and values of selections; returns their new contents by site and selection."""
         states, readings = [], []
         new: dict[tuple[int, str], int] = {}
-        for _ignored, record in living:
+        for _i, record in living:
             site_id = record.poll.site_id
             for selection in record.selections:
                 content_id = selection.state.content_id
@@ -411,7 +411,7 @@ class Commit:
             (sql.upsert_learned, rows.learned),
             (sql.update_host, self._host_rows(connection)),
             (sql.upsert_batch, [(self._run[0], self._batch.id)]),
-            (sql.insert_change, [row for _ignored, row in rows.changes] if with_ids and not late else []),
+            (sql.insert_change, [row for _i, row in rows.changes] if with_ids and not late else []),
         )
         if late or not rows.changes:
             return ()
@@ -432,7 +432,7 @@ class Commit:
         """
         self._sql.locks.number_events(connection)
         if rows.changes and self._sql.locks.several:
-            returned = run_each(connection, self._sql.insert_change, [row for _ignored, row in rows.changes])
+            returned = run_each(connection, self._sql.insert_change, [row for _i, row in rows.changes])
             changes = _changes(sorted(id_ for (id_,) in returned), rows.changes)  # one statement draws them upwards
         if rows.noticed:
             self._write_notices(connection, living, rows.changes, changes)
@@ -445,14 +445,14 @@ class Commit:
         drafts: list[tuple[int, tuple[Any, ...]]],
         changes: tuple[CommittedChange, ...],
     ) -> None:
-        names = (row[_SELECTION] or DEFAULT_SELECTION for _ignored, row in drafts)
+        names = (row[_SELECTION] or DEFAULT_SELECTION for _i, row in drafts)
         ids = {(row.record, name): row.id for row, name in zip(changes, names, strict=True)}
         write_notices(connection, self._sql, living, ids, self._batch.notices)
 
     def _new_change_ids(self, connection: Connection, drafts: list[tuple[int, tuple[Any, ...]]]) -> list[int]:
         """Inserts changes on SQLite, which returns no ids for several rows; returns their ids, in the same order."""
         after = run(connection, self._sql.last_change_id)[0][0]
-        run_each(connection, self._sql.insert_change, [row for _ignored, row in drafts])
+        run_each(connection, self._sql.insert_change, [row for _i, row in drafts])
         return [id_ for (id_,) in run(connection, self._sql.changes_after, after)]
 
     def _write_masks(self, connection: Connection, records: list[PollRecord]) -> None:
@@ -512,20 +512,24 @@ class Commit:
             names += [selection.state.name for selection in r.selections if selection.change is not None]
             keys += [(i, (r.poll.site_id, _answered_at(r.poll), name)) for name in names]
         current, _before, living, _dead = self._living(polled)
-        fresh = {
-            r.poll.site_id: id_ for _ignored, r in living if _renews(r) and (id_ := current[r.poll.site_id]) is not None
-        }
+        fresh = {r.poll.site_id: id_ for _i, r in living if _renews(r) and (id_ := current[r.poll.site_id]) is not None}
         return CommitResult(
             changes=tuple(CommittedChange(ids[key], key[0], i) for i, key in keys if key in ids),
-            skipped=len(records) - len(living),
+            skipped=_skipped(records, living),
             content_ids=fresh,
-            selected_ids=self._selected(connection, [r.poll.site_id for _ignored, r in living if r.selections]),
+            selected_ids=self._selected(connection, [r.poll.site_id for _i, r in living if r.selections]),
         )
 
     def _selected(self, connection: Connection, sites: list[int]) -> dict[tuple[int, str], int]:
         states = load_selection_states(connection, self._sql, sites) if sites else {}
         each = ((site_id, state) for site_id, of_site in states.items() for state in of_site)
         return {(site_id, state.name): state.content_id for site_id, state in each if state.content_id is not None}
+
+
+def _skipped(records: Sequence[PollRecord], living: Living) -> tuple[int, ...]:
+    """Returns the sites of the records that were left out."""
+    written = {i for i, _record in living}
+    return tuple(record.poll.site_id for i, record in enumerate(records) if i not in written)
 
 
 def _in_messages(rows: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:

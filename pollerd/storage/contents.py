@@ -98,7 +98,7 @@ class ContentStore(Subject):
         (epoch s), newest first; fewer if one of them is no longer stored.
         """
         rows = await self._dated_versions(site_id, limit)
-        contents = await self.load([content_id for _ignored, content_id in rows]) if rows else {}
+        contents = await self.load([content_id for _dated_at, content_id in rows]) if rows else {}
         kept = takewhile(lambda row: row[1] in contents, rows)
         return [(at, contents[content_id]) for at, content_id in kept]
 

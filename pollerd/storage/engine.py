@@ -177,7 +177,7 @@ def _not_reached(error: OSError) -> str:
         why = os.strerror(error.errno)
     else:
         why = _("the server refuses TLS (SSL)") if "SSL" in str(error) else ""
-    return _("the database cannot be reached{why}{why_2}", why=": " if why else "", why_2=why)
+    return _("the database cannot be reached{colon}{why}", colon=": " if why else "", why=why)
 
 
 T = TypeVar("T")

@@ -93,7 +93,7 @@ class PostgresDatabase:
             async with engine.connect() as connection:
                 raw = (await connection.get_raw_connection()).driver_connection
                 assert raw is not None
-                raw.add_termination_listener(lambda _ignored: lost())
+                raw.add_termination_listener(lambda _connection: lost())
                 await raw.add_listener(channel, lambda _c, _p, _n, message: on_message(message))
 
                 async def read(work: Callable[[Connection], T]) -> T:

@@ -198,7 +198,7 @@ async def settled_content_id(database: Database, sql: Statements) -> int | None:
         return None
     newest = await database.read(lambda c: int(run(c, sql.last_content_id)[0][0]))
     waited_for = await database.read(_under_way)
-    for _ignored in range(_LOOKS):
+    for _look in range(_LOOKS):
         if not waited_for:
             return newest
         await asyncio.sleep(_LOOK_AGAIN_SECONDS)

@@ -117,13 +117,13 @@ class ScheduleStore(Subject):
         c = learned.c
         statement = select(c.site_id, c.state).where(c.allocator == allocator)
         rows = rows_after(connection, statement, c.site_id, after)
-        widths = {len(state) for _ignored, state in rows}
+        widths = {len(state) for _site_id, state in rows}
         if len(widths) > 1:
             raise SchemaError(
                 _("learned states of {allocator} differ in width: {widths}", allocator=allocator, widths=sorted(widths))
             )
-        ids = np.array([site_id for site_id, _ignored in rows], dtype=np.int64)
-        flat = np.frombuffer(b"".join(state for _ignored, state in rows), dtype=np.uint8)
+        ids = np.array([site_id for site_id, _state in rows], dtype=np.int64)
+        flat = np.frombuffer(b"".join(state for _site_id, state in rows), dtype=np.uint8)
         return ids, flat.reshape(len(ids), widths.pop() if widths else 0)
 
     @reads

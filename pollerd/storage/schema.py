@@ -225,6 +225,7 @@ site_state = Table(
     Index(None, "failures", "site_id"),
     # Few pages redirect permanently.
     partial_index("ix_site_state_redirect_url", "redirect_url", where="redirect_url IS NOT NULL"),
+    partial_index("ix_site_state_no_text", "site_id", where="no_text IS NOT NULL"),
     postgresql_with={"fillfactor": HOT_FILLFACTOR},
 )
 
@@ -461,6 +462,17 @@ seen_range = Table(
     Column("reader", Text, primary_key=True),
     Column("first", BigInteger, primary_key=True, autoincrement=False),
     Column("last", BigInteger, nullable=False),
+)
+
+# Of each reader: when they last looked at what is new, and when the visit before ended (epoch s); whether they want no
+# first steps.
+reader_mark = Table(
+    "reader_mark",
+    metadata,
+    Column("reader", Text, primary_key=True),
+    Column("looked_at", Double),
+    Column("looked_before", Double),
+    Column("steps_dismissed", Boolean, nullable=False, server_default=false()),
 )
 
 

@@ -95,7 +95,7 @@ async def key_here(connection: asyncpg.Connection, name: str) -> tuple[str, int]
 
 async def class_here(connection: asyncpg.Connection, name: str) -> int:
     """Returns the class of the locks of this name: "pollerd nodes" (of nodes, by id), "pollerd units"."""
-    _ignored, key = await key_here(connection, name)
+    _place, key = await key_here(connection, name)
     return key & _CLASS_BITS
 
 
@@ -109,7 +109,7 @@ async def living_nodes(connection: asyncpg.Connection) -> list[str]:
 
 async def try_for_a_while(connection: asyncpg.Connection, attempt: str, *arguments: Any) -> bool:
     """Repeats an attempt to take a lock: the server needs a moment to notice that a killed daemon is gone."""
-    for _ignored in range(_TRIES):
+    for _attempt in range(_TRIES):
         if await connection.fetchval(attempt, *arguments):
             return True
         await asyncio.sleep(_TRY_AGAIN_SECONDS)

@@ -170,7 +170,7 @@ class SiteImport:
         self, connection: Connection, sites: Sequence[tuple[SiteSpec, int]], ids: Mapping[str, int]
     ) -> None:
         texts, sealed, windows, tags = [], [], [], []
-        for spec, _ignored in sites:
+        for spec, _host_id in sites:
             site_id = ids[spec.url]
             texts.append(text_row(site_id, spec.url, spec.title))
             if spec.access:

@@ -224,7 +224,7 @@ def retitle(connection: Connection, sql: Statements, page_titles: Mapping[int, s
     rows: list[tuple[Any, ...]] = []
     for site_id, url, title, *stored in run(connection, sql.texts, sql.id_list(page_titles)):
         page_title = page_titles[site_id]
-        _ignored, *columns = text_row(site_id, url, title or "", stored[-1] if page_title is None else page_title)
+        _site_id, *columns = text_row(site_id, url, title or "", stored[-1] if page_title is None else page_title)
         if columns != stored:
             rows.append((*columns, site_id))
     run_each(connection, sql.update_text, rows)

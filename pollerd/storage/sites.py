@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, select, text, update
+from sqlalchemy import Connection, Select, and_, bindparam, delete, exists, func, insert, select, text, update
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.inheritance import inherit
@@ -45,7 +46,7 @@ from pollerd.storage.site_context import load_contexts
 from pollerd.storage.site_imports import SiteImport
 from pollerd.storage.site_lists import Count, SiteListing
 from pollerd.storage.site_order import SiteOrder, retitle
-from pollerd.storage.site_rows import STATES, check_spec, select_sites, site_of, stored_settings, tag_rows
+from pollerd.storage.site_rows import check_spec, select_sites, site_of, stored_settings, tag_rows
 from pollerd.storage.soft_delete import SoftDeletion, forget_site, is_soft_deleted, purge_at
 from pollerd.storage.sources import forget_pauses, join
 from pollerd.storage.statements import Statements, run, run_each
@@ -67,6 +68,9 @@ from pollerd.texts import N_, _
 from pollerd.urls import host_of
 
 PIECE = 5_000
+TROUBLED = 1_000
+"""Sites in trouble are counted so far."""
+_TROUBLES = (SiteState.BACKING_OFF, SiteState.BLOCKED, SiteState.GONE)
 _REDIRECTING = 10
 """Sites that redirect to one URL, of which one may report its changes."""
 # Resuming a site restarts it, whatever its state.
@@ -209,13 +213,43 @@ class SiteStore(Subject):
         return list(connection.execute(statement, {"sites": self._sql.id_list(site_ids)}).scalars())
 
     @reads
-    def moved(self, connection: Connection, limit: int, confirmations: int) -> list[Site]:
-        """Returns sites that were redirected for good at so many polls in a row, by id; of those, `limit` at most."""
+    def in_trouble(self, connection: Connection, limit: int, confirmations: int) -> tuple[list[Site], int]:
+        """Returns sites that may need their user, `limit` at most, and how many there are, counted up to `TROUBLED`.
+
+        Those of each kind by turns: redirected for good at `confirmations` polls in a row, without text, failing,
+        blocked, gone. Paused ones need nobody.
+        """
         c = site_state.c
-        moved = c.redirect_url.is_not(None), c.redirect_count >= confirmations
-        # In the order of the partial index: in that of ids databases would rather look at all sites.
-        statement = select(c.site_id).where(*moved, ~is_soft_deleted(c.site_id)).order_by(c.redirect_url).limit(limit)
-        return self.get_many.within(connection, list(connection.execute(statement).scalars()))
+        kinds = (
+            (and_(c.redirect_url.is_not(None), c.redirect_count >= confirmations), c.redirect_url),
+            (c.no_text.is_not(None), c.site_id),
+            *((c.state == state.value, c.site_id) for state in _TROUBLES),
+        )
+        # Each in the order of its index: in another one databases would rather look at all sites.
+        found = [
+            connection.execute(
+                select(c.site_id)
+                .join(site, site.c.id == c.site_id)
+                .where(fits, ~site.c.paused, ~is_soft_deleted(c.site_id))
+                .order_by(order)
+                .limit(TROUBLED)
+            )
+            .scalars()
+            .all()
+            for fits, order in kinds
+        ]
+        ids = list(dict.fromkeys(site_id for turn in zip_longest(*found) for site_id in turn if site_id is not None))
+        sites = {known.id: known for known in self.get_many.within(connection, ids[:limit])}
+        return [sites[site_id] for site_id in ids[:limit] if site_id in sites], min(len(ids), TROUBLED)
+
+    @reads
+    def titles(self, connection: Connection, site_ids: Iterable[int]) -> dict[int, str]:
+        """Returns what the sites are called, by id: by the user, else by the page itself; those without are missing."""
+        title = func.coalesce(site.c.title, site_text.c.page_title)
+        statement = select(site.c.id, title).outerjoin(site_text, site_text.c.site_id == site.c.id)
+        statement = statement.where(self._sql.in_list(site.c.id, "sites"))
+        rows = connection.execute(statement, {"sites": self._sql.id_list(site_ids)})
+        return {site_id: named for site_id, named in rows if named}
 
     @reads
     def of_users(self, connection: Connection, after: int, limit: int) -> list[Site]:
@@ -255,20 +289,6 @@ class SiteStore(Subject):
         newest = select(site.c.selections).order_by(site.c.id.desc()).limit(10_000).subquery()
         some = select(exists().where(newest.c.selections.is_not(None)))
         return bool(connection.execute(some).scalar_one())
-
-    @reads
-    def counts_by_state(self, connection: Connection) -> dict[SiteState, int]:
-        """Returns the number of sites by state, with every state."""
-        statement = (
-            select(site.c.paused, site_state.c.state, func.count())
-            .join_from(site, site_state)
-            .where(~is_soft_deleted(site.c.id))
-            .group_by(site.c.paused, site_state.c.state)
-        )
-        counts = dict.fromkeys(SiteState, 0)
-        for paused, state, sites in connection.execute(statement):
-            counts[SiteState.PAUSED if paused else STATES.get(state, SiteState.ACTIVE)] += sites
-        return counts
 
     def _read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any] | None = None
@@ -567,7 +587,7 @@ class SiteStore(Subject):
     @writes
     def delete_missing(self, connection: Connection, urls: Iterable[str]) -> list[int]:
         """Deletes sites whose URL is not among these; returns their ids. Such a URL is added again when listed."""
-        gone = [site_id for site_id, _ignored in self.missing_from.within(connection, urls)]
+        gone = [site_id for site_id, _url in self.missing_from.within(connection, urls)]
         for start in range(0, len(gone), PIECE):
             connection.execute(self._delete_many, {"sites": self._sql.id_list(gone[start : start + PIECE])})
         return gone
@@ -594,7 +614,7 @@ class SiteStore(Subject):
         """
         added = unchanged = 0
         for piece in pieces():
-            urls = [url for url, _ignored in piece]
+            urls = [url for url, _deleted_at in piece]
             known = self.at.within(connection, urls).keys() | self.deleted_among.within(connection, urls)
             rows = [{"url": url, "deleted_at": at} for url, at in dict(piece).items() if url not in known]
             if rows:
@@ -633,7 +653,7 @@ class SiteStore(Subject):
                 _settled(existing[restore.spec.url], restore) for restore in piece if _differs(existing, restore)
             ]
             self.put_settings.within(connection, differing, now)
-            result.touched.extend(site_id for site_id, _ignored, _ignored in added.added)
+            result.touched.extend(site_id for site_id, _i, _host_id in added.added)
             result.touched.extend(restore.site_id for restore in differing)
             result.added += len(added.added)
             result.changed += len(differing)

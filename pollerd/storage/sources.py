@@ -161,7 +161,7 @@ def join(
     living = select(source.c.id).where(source.c.id == source_id, source.c.paused.is_(False))
     if connection.execute(living).scalar() is None:
         raise NotFoundError(N_("source"), source_id)
-    added = {i: site_id for site_id, i, _ignored in result.added}
+    added = {i: site_id for site_id, i, _host_id in result.added}
     site_ids = added | {i: site_id for site_id, i in result.existing}
     rows = [
         {
@@ -399,12 +399,12 @@ class SourceStore(Subject):
     ) -> tuple[int, int]:
         """Notes pages of the sources at these URLs, all or none; known ones stay. Returns how many: new, others."""
         counts = [self._put_piece(connection, piece) for piece in pieces()]
-        return sum(new for new, _ignored in counts), sum(others for _ignored, others in counts)
+        return sum(new for new, _others in counts), sum(others for _new, others in counts)
 
     def _put_piece(self, connection: Connection, members: Sequence[tuple[str, StoredMember]]) -> tuple[int, int]:
         """Returns how many are new, and how many are not noted anew."""
-        sources = _ids(connection, self._sql, source, [at for at, _ignored in members])
-        sites = _ids(connection, self._sql, site, [member.site for _ignored, member in members])
+        sources = _ids(connection, self._sql, source, [at for at, _member in members])
+        sites = _ids(connection, self._sql, site, [member.site for _source_url, member in members])
         known = self._known(connection, members)
         rows = [
             {
@@ -428,7 +428,7 @@ class SourceStore(Subject):
         c, sql = source_site.c, self._sql
         statement = select(source.c.url, c.url).join_from(source_site, source, source.c.id == c.source_id)
         statement = statement.where(sql.in_list(c.url, "urls"), sql.in_list(source.c.url, "sources"))
-        urls, sources = (member.url for _ignored, member in members), {at for at, _ignored in members}
+        urls, sources = (member.url for _source_url, member in members), {at for at, _member in members}
         rows = connection.execute(statement, {"urls": sql.text_list(urls), "sources": sql.text_list(sources)})
         return {(at, url) for at, url in rows} & {(at, member.url) for at, member in members}
 

@@ -239,7 +239,7 @@ def _engine(url: URL, path: Path | None, settings: StorageSettings) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if transaction and transaction.writing else "BEGIN")
 
     @event.listens_for(engine, "before_cursor_execute")
-    def check(connection: Connection, *_ignored: Any) -> None:
+    def check(connection: Connection, *_statement: Any) -> None:
         transaction = connection.get_execution_options().get(_TRANSACTION)
         if transaction is not None:
             transaction.check()

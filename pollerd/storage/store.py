@@ -275,7 +275,7 @@ class Store:
             self._session is not None and await self._database.read(migrate.supports_this_program)
         ):
             raise SchemaError(
-                _("the database's schema is {revision}, not {revision_2}", revision=revision, revision_2=self._revision)
+                _("the database's schema is {found}, not {needed}", found=revision, needed=self._revision)
             )
 
 

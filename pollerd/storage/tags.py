@@ -215,7 +215,7 @@ def names_of(connection: Connection, first: int, last: int, tags: Tags) -> list[
     ) as result:
         rows = result.cursor.fetchall()
     return [
-        (site_id, tuple(name for _ignored, name in group)) for site_id, group in groupby(rows, key=lambda row: row[0])
+        (site_id, tuple(name for _site_id, name in group)) for site_id, group in groupby(rows, key=lambda row: row[0])
     ]
 
 

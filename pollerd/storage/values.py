@@ -296,8 +296,8 @@ class CommitResult:
     """The result of a commit."""
 
     changes: tuple[CommittedChange, ...] = ()
-    skipped: int = 0
-    """Records of sites that were deleted, or moved to another URL, meanwhile."""
+    skipped: tuple[int, ...] = ()
+    """Sites whose records were left out: they were deleted, lost to another node or edited meanwhile."""
     content_ids: Mapping[int, int] = field(default_factory=dict)
     """Site -> its new current content."""
     selected_ids: Mapping[tuple[int, str], int] = field(default_factory=dict)

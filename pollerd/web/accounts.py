@@ -27,9 +27,9 @@ from pollerd.web.page import Page, Shown, page_router
 router = page_router(prefix="/system")
 HERE = "/system/accounts"
 _ROLES = (
-    (Role.READ.value, N_("may look")),
-    (Role.WRITE.value, N_("may do everything")),
-    (Role.SIGNALS.value, N_("may report changed pages only")),
+    (Role.READ.value, N_("read-only")),
+    (Role.WRITE.value, N_("full access")),
+    (Role.SIGNALS.value, N_("signals only")),
 )
 UserName = Annotated[Words, Path(max_length=64)]
 Id = Annotated[int, Path(ge=1, le=MAX_ID)]
@@ -158,7 +158,7 @@ def refused_page(request: Request, refusal: ProblemResponse) -> Response:
     if refusal.status_code != HTTPStatus.UNAUTHORIZED:
         problem = orjson.loads(refusal.body)
         read_only = problem["type"].endswith(":read-only")
-        detail = _("You may look, not change.") if read_only else problem["detail"]
+        detail = _("You have read-only access.") if read_only else problem["detail"]
         values = {"heading": problem["title"], "detail": detail, "read_only": read_only}
         return page.show("refused.html", status=refusal.status_code, **values)
     from_elsewhere = request.headers.get("sec-fetch-site", "none") not in _FROM_OURS
@@ -207,7 +207,7 @@ def _status(error: SignInError) -> int:
 
 
 def _words(error: SignInError) -> str:
-    return _("Too many tries. Next one in {ceil} s.", ceil=math.ceil(error.wait)) if error.wait > 0 else str(error)
+    return _("Too many attempts. Try again in {ceil} s.", ceil=math.ceil(error.wait)) if error.wait > 0 else str(error)
 
 
 @sign_in_router.get("/first-user")
@@ -222,7 +222,7 @@ async def make_first_user(page: Shown, form: Posted, sign_in: SigningIn, visitor
     try:
         begun = await sign_in.as_first_user(form.text("code"), form.text("name"), form.whole("password"), visitor)
     except SignInError as error:
-        failed = _words(error) if error.wait > 0 else _("That code is not valid, or no longer. The log has the link.")
+        failed = _words(error) if error.wait > 0 else _("This code is invalid or has expired. The log has the link.")
         return page.show("first_user.html", status=_status(error), failed=failed)
     return _begun(page, begun, "/")
 
@@ -251,7 +251,7 @@ async def change_password(
     """Gives the user another password; all of the user's sessions end."""
     if caller is None or caller.session_id is None or not caller.is_user:
         return page.show(
-            "password.html", status=HTTPStatus.NOT_FOUND, failed=_("Only a user who is signed in has one.")
+            "password.html", status=HTTPStatus.NOT_FOUND, failed=_("Only signed-in users have a password.")
         )
     try:
         await sign_in.change_password(caller, form.whole("password"), form.whole("new_password"), visitor)

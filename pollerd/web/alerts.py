@@ -10,12 +10,13 @@ from fastapi import Query, Response
 from pollerd.api.http import Cursor
 from pollerd.api.notifications import RuleSchema, shown_channels
 from pollerd.events import NoticeState
+from pollerd.model import Media
 from pollerd.quantities import duration
 from pollerd.storage.notification_values import NoticeFilter
 from pollerd.texts import N_, _, n_
 from pollerd.web.http import one_of
 from pollerd.web.page import Page, Shown, page_router
-from pollerd.web.words import Sentence, Strong
+from pollerd.web.words import DAY_WORDS, Sentence, Strong
 
 # A rule in words.
 
@@ -27,12 +28,12 @@ _EVENTS = {
     "site.gone": N_("is gone"),
     "site.moved": N_("moves"),
     "site.no_text": N_("has no text"),
-    "site.nothing_selected": N_("no longer has the part that is selected"),
+    "site.nothing_selected": N_("loses its watched part"),
 }
 _OF_DAEMON = {
     "daemon.blind": N_("nothing could be checked for a while"),
     "daemon.over_budget": N_("the budget is too small for the intervals"),
-    "channel.down": N_("a channel is refused"),
+    "channel.down": N_("a channel stops working"),
 }
 
 _PLACES = {
@@ -74,7 +75,8 @@ def _sites(scope: Mapping[str, Any]) -> str:
         count = len(scope["ids"])
         kinds.append(_("that it names") if count == 1 else _("among {count} that it names", count=count))
     site = _("a site {kinds}", kinds=_(" or ").join(kinds)) if kinds else _("any site")
-    contents = [str(name) for name in (*scope.get("media", ()), *scope.get("selections", ()))]
+    contents = [Media(name).in_words for name in scope.get("media", ())]
+    contents += [str(name) for name in scope.get("selections", ())]
     return _("{site} ({contents} only)", site=site, contents=_listed(contents, _("or"))) if contents else site
 
 
@@ -112,7 +114,7 @@ def _time(rule: Mapping[str, Any]) -> str:
     if isinstance(digest, Mapping):
         zone = f" ({digest['zone']})" if digest.get("zone") else ""
         days = (
-            _(" on {days}", days=_listed([day.capitalize() for day in digest["days"]], _("and")))
+            _(" on {days}", days=_listed([_(DAY_WORDS.get(day, day)) for day in digest["days"]], _("and")))
             if digest.get("days")
             else ""
         )
@@ -147,10 +149,10 @@ READY = (
 """Rules that are filled in already: name in the address, and in words."""
 _DELIVERIES = 25
 _STATES = [
-    (NoticeState.WAITING.value, "queued"),
+    (NoticeState.WAITING.value, N_("queued")),
     (NoticeState.SENDING.value, N_("being sent")),
-    (NoticeState.SENT.value, "sent"),
-    (NoticeState.DEAD.value, "failed"),
+    (NoticeState.SENT.value, N_("sent")),
+    (NoticeState.DEAD.value, N_("failed")),
 ]
 
 
@@ -178,13 +180,14 @@ async def alerts_page(page: Page, *, state: str = "", cursor: str | None = None,
         "rules.html",
         rules=[(rule, rule_words(rule.rule)) for rule in rules],
         channels=channels,
+        titles=await page.ports.store.sites.titles({notice.site_id for notice in deliveries.items if notice.site_id}),
         names={channel.id: channel.name for channel in channels},
         deliveries=deliveries.items,
         next_cursor=deliveries.next_cursor,
         cursor=cursor,
         state=state,
         states=_STATES,
-        state_words=dict(_STATES),
+        state_words={state: _(words) for state, words in _STATES},
         event_words={**event_words(), "channel.test": _("a test")},
         ready=READY,
         deleted=await store.rules.deleted(page.now),

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 from fastapi import Query, Response
 
 from pollerd.api.http import ApiPorts, Words
-from pollerd.planning import sentences
+from pollerd.model import SiteState
+from pollerd.planning import exactly, sentences
 from pollerd.quantities import duration
-from pollerd.ranges import PLAN
+from pollerd.ranges import BUDGET, PLAN
 from pollerd.texts import N_, _
 from pollerd.web.http import number_of, seconds_of
 from pollerd.web.page import Page, Shown, for_both, page_router
@@ -50,10 +51,7 @@ async def found_spans(ports: ApiPorts, now: float) -> list[tuple[str, FoundSpan]
 
 planner_router = page_router(prefix="/plan")
 SHARES = [(str(share), f"{share} %") for share in (50, 75, 90, 95, 99)]
-SPANS = [(duration(seconds), text) for seconds, text in (
-    (60.0, "1 minute"), (300.0, "5 minutes"), (1_800.0, "30 minutes"), (3_600.0, "1 hour"), (21_600.0, "6 hours"),
-    (86_400.0, "1 day"), (604_800.0, "1 week"),
-)]  # fmt: skip
+SPANS = (60.0, 300.0, 1_800.0, 3_600.0, 21_600.0, 86_400.0, 604_800.0)
 Text = Annotated[Words, Query(max_length=100)]
 
 
@@ -73,8 +71,12 @@ async def show_plan(page: Shown, share: Text = "90", within: Text = "30m", tag: 
         within=within,
         tag=tag,
         shares=_with(SHARES, share, f"{share} %"),
-        spans=_with(SPANS, within, within),
+        spans=_with(_spans(), within, within),
     )
+
+
+def _spans() -> list[tuple[str, str]]:
+    return [(duration(seconds), exactly(seconds)) for seconds in SPANS]
 
 
 def _with(known: list[tuple[str, str]], value: str, text: str) -> list[tuple[str, str]]:
@@ -88,6 +90,28 @@ _CURVE_SECONDS = 0.1
 _under_way: set[asyncio.Future[Any]] = set()
 """Curves that are being worked out: their results serve the next readers."""
 Step = Annotated[int | None, Query(ge=0, le=1000)]
+_PRESETS = ((N_("Gentle"), 3_600.0), (N_("Normal"), 600.0), (N_("Eager"), 60.0))
+"""Names of budgets, and the mean time between two checks of a site with each, s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A budget by its name."""
+
+    name: str
+    budget: float
+    """Checks per second."""
+    interval: float
+    """Mean time between two checks of a site, s."""
+
+
+def presets(sites: int) -> list[Preset]:
+    """Returns the budgets that are offered for so many sites, ascending; those that would be the same are one."""
+    offered: dict[float, Preset] = {}
+    for name, interval in _PRESETS if sites else ():
+        budget = min(max(float(f"{sites / interval:.2g}"), BUDGET.lowest), BUDGET.highest)
+        offered[budget] = Preset(_(name), budget, sites / budget)
+    return list(offered.values())
 
 
 @router.get("")
@@ -95,15 +119,21 @@ async def show_budget(page: Shown, step: Step = None) -> Response:
     """What the budget finds, next to what others would."""
     ports = page.ports
     allocation = await _allocation(ports)
+    sites = allocation.sites - ports.control.health.status().by_state.get(SiteState.PAUSED, 0)
+    spent = min(allocation.budget, allocation.spendable)
     return page.show(
         "budget.html",
         allocation=allocation,
         alone=ports.store.shared is None,
         configured=_configured_budget(page),
+        interval=sites / spent if sites > 0 and spent > 0 else None,
+        presets=presets(max(sites, 0)),
+        # Before, the curve would be of what is assumed of sites, not of what they are like.
+        learned=2 * allocation.sites_read_twice > allocation.sites,
         benefit=_benefit(allocation, step),
         found=await found_spans(ports, page.now),
         plan_shares=SHARES,
-        plan_spans=SPANS,
+        plan_spans=_spans(),
     )
 
 
@@ -141,7 +171,7 @@ async def _allocation(ports: ApiPorts) -> Any:
     work = asyncio.ensure_future(ports.control.allocation.over_budgets())
     _under_way.add(work)
     work.add_done_callback(_under_way.discard)
-    done, _ignored = await asyncio.wait([work], timeout=_CURVE_SECONDS)
+    done, _unfinished = await asyncio.wait([work], timeout=_CURVE_SECONDS)
     return await work if done else ports.control.allocation.view()
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, timedelta, tzinfo
 from http import HTTPStatus
+from itertools import groupby, takewhile
 from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request, Response
@@ -14,10 +17,12 @@ from pollerd.api.diff import Comparer, Difference, Form, describe, since_change,
 from pollerd.api.http import MAX_ID, ChangeId, Cursor, SiteId, Words
 from pollerd.errors import NotFoundError
 from pollerd.model import Change, Media
+from pollerd.scheduling.windows import local_time
 from pollerd.storage.changes import ChangeFilter
 from pollerd.texts import _
 from pollerd.web.http import Posted, query, within
-from pollerd.web.page import Page, Shown, page_router
+from pollerd.web.page import Page, Shown, page_router, shown_url
+from pollerd.web.words import DAY_WORDS
 
 router = page_router()
 _ROWS = 50
@@ -30,6 +35,79 @@ _UNSEEN_COUNTED = 1_000
 Text = Annotated[Words, Query(max_length=200)]
 OptionalId = Annotated[int | None, Query(ge=1, le=MAX_ID)]
 View = Annotated[str, Query(alias="view", pattern="^(inline|side)$")]
+
+# The list as people read it: by days of the reader, and changes that say the same of sites of one tag as one row.
+
+_ALIKE, _NAMED = 2, 3
+"""Sites of a group at least, and titles that it names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """One change, or several of one day that say the same, of several sites with one tag."""
+
+    changes: list[Change]
+    """Newest first."""
+    tag: str = ""
+    """Empty: it is one change."""
+
+    @property
+    def sites(self) -> int:
+        """How many sites they are of."""
+        return len({change.site_id for change in self.changes})
+
+    @property
+    def titles(self) -> str:
+        """The first titles, the words in which all of them begin only once: "Article 35, 62, 146 …"."""
+        titles = list(dict.fromkeys(change.title or shown_url(change.url) for change in self.changes))
+        words = [title.split(" ") for title in titles]
+        common = len(list(takewhile(lambda same: len(set(same)) == 1, zip(*words, strict=False))))
+        rest = [" ".join(of[common:]) or title for of, title in zip(words, titles, strict=True)]
+        return ", ".join([titles[0], *rest[1:_NAMED]]) + (" …" if len(titles) > _NAMED else "")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeDay:
+    """A day of the list."""
+
+    name: str
+    rows: list[ChangeRow]
+
+
+def days_of(
+    changes: Sequence[Change], tags: Mapping[int, Sequence[str]], now: float, zone: tzinfo = UTC
+) -> list[ChangeDay]:
+    """Returns changes, newest first, by days of the zone. tags: of each site. now: epoch s."""
+    days, today = list[ChangeDay](), local_time(zone, now).date()
+    for day, of_day in groupby(changes, lambda change: local_time(zone, change.detected_at).date()):
+        if day == today:
+            name = _("Today")
+        elif day == today - timedelta(days=1):
+            name = _("Yesterday")
+        else:
+            name = f"{_(list(DAY_WORDS.values())[day.weekday()])} {day.isoformat()}"
+        days.append(ChangeDay(name, _grouped(list(of_day), tags)))
+    return days
+
+
+def _grouped(changes: list[Change], tags: Mapping[int, Sequence[str]]) -> list[ChangeRow]:
+    """Returns the rows of a day; a group stands at the place of its newest change."""
+    alike: dict[tuple[str, str], list[Change]] = {}
+    for change in changes:
+        for tag in tags.get(change.site_id, ()) if change.summary else ():
+            alike.setdefault((change.summary, tag), []).append(change)
+    rows, done = list[ChangeRow](), set[int | None]()
+    for change in changes:
+        if change.id in done:
+            continue
+        groups = [(tag, alike[change.summary, tag]) for tag in tags.get(change.site_id, ()) if change.summary]
+        groups = [(tag, [other for other in group if other.id not in done]) for tag, group in groups]
+        row = max((ChangeRow(group, tag) for tag, group in groups), key=lambda row: row.sites, default=None)
+        if row is None or row.sites < _ALIKE:
+            row = ChangeRow([change])
+        done.update(other.id for other in row.changes)
+        rows.append(row)
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +148,17 @@ async def list_changes(page: Shown, asked: Annotated[_Wanted, Depends()], cursor
     changes_page = await changes.page(asked.filter(reader, after), _ROWS, cursor)
     unseen = await changes.count_unseen(reader, _UNSEEN_COUNTED)
     rules = await page.ports.store.notifications.rules.all()
-    older = {**filters, "cursor": changes_page.next_cursor}
+    older, items = {**filters, "cursor": changes_page.next_cursor}, changes_page.items
+    sites = await page.ports.store.sites.get_many(list({change.site_id for change in items}))
+    zone = page.zone
     return page.show(
         "changes.html",
-        changes=changes_page.items,
-        sent=await changes.sent_by([change.id for change in changes_page.items]),
+        days=days_of(items, {site.id: site.spec.tags for site in sites}, page.now, zone or UTC),
+        zone_known=zone is not None,
+        count=len(items),
+        sent=await changes.sent_by([change.id for change in items]),
         unseen=unseen,
+        unread=await changes.unseen_among(reader, [change.id for change in items]),
         unseen_text=f"{unseen:,}"
         if unseen < _UNSEEN_COUNTED
         else _("more than {unseen_counted:,}", unseen_counted=_UNSEEN_COUNTED),

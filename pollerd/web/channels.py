@@ -83,10 +83,10 @@ KINDS: Mapping[str, tuple[str, tuple[ChannelField, ...]]] = {
 }
 """Kind -> its name for people, and the fields of its form."""
 _DELIVERY = (
-    ChannelField("per_minute", "Maximum messages per minute", "number"),
-    ChannelField("group_from", "Events in a minute from which they are one message", "number"),
-    ChannelField("zone", "Times in the zone", hint="UTC"),
-    ChannelField("template", "Template of messages (Jinja2; empty: the built-in one)", "lines"),
+    ChannelField("per_minute", N_("Maximum messages per minute"), "number"),
+    ChannelField("group_from", N_("Events in a minute from which they are one message"), "number"),
+    ChannelField("zone", N_("Times in the zone"), hint="UTC"),
+    ChannelField("template", N_("Template of messages (Jinja2; empty: the built-in one)"), "lines"),
 )
 _USUAL: Mapping[str, Any] = {"per_minute": 30, "group_from": 10, "zone": "", "template": ""}
 
@@ -200,7 +200,7 @@ def _whole_number(name: str, text: str) -> int:
 def _headers(text: str) -> dict[str, str] | list[str]:
     """Returns headers of lines; only names, if no line has a value: then the values stay. Raises InvalidValueError."""
     lines = [line.partition(":") for line in text.splitlines() if line.strip()]
-    headers = {name.strip(): value.strip() for name, _ignored, value in lines}
+    headers = {name.strip(): value.strip() for name, _colon, value in lines}
     if not any(headers.values()):
         return list(headers)
     if not all(headers.values()):

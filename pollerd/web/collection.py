@@ -90,8 +90,8 @@ _HOSTS = 60
 _GRAPH_SECONDS = 60.0
 _STATES = [
     (PageState.COLLECTED.value, N_("in the collection")),
-    (PageState.FRONTIER.value, N_("on the frontier")),
-    (PageState.ASKED.value, N_("being asked for")),
+    (PageState.FRONTIER.value, N_("not fetched yet")),
+    (PageState.ASKED.value, N_("being fetched")),
     (PageState.REJECTED.value, N_("rejected")),
     (PageState.GONE.value, N_("gone")),
 ]
@@ -127,12 +127,14 @@ async def show_collection(
     pages = None
     if view is not None:
         pages = await page.ports.store.collection.list_pages(chosen, None, None, _ROWS, cursor)
+    listed = [] if pages is None else pages.items
     graph = None if view is None else await _graph(page)
     return page.show(
         "collection.html",
         graph=graph,
         view=view,
-        pages=[] if pages is None else pages.items,
+        pages=listed,
+        titles=await page.ports.store.sites.titles({one.site_id for one in listed if one.site_id}) if listed else {},
         next_cursor=None if pages is None else pages.next_cursor,
         cursor=cursor,
         state=state,

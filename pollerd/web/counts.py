@@ -12,11 +12,12 @@ from fastapi import Query, Response
 from pollerd.api.http import Caller, SiteId, Words
 from pollerd.api.inputs import check_selections
 from pollerd.api.sites import SitePatch, shown_site, site_changes
+from pollerd.daemon.control.preview import KeptPage
 from pollerd.detection.edits import unmatched
-from pollerd.detection.selection.picker import Offer, PageLine
+from pollerd.detection.selection.picker import Offer
 from pollerd.detection.selection.preview import SelectionTrial
-from pollerd.errors import InvalidValueError, refusal
-from pollerd.model import DEFAULT_SELECTION, Outcome, Site
+from pollerd.errors import InvalidValueError, NotFoundError, refusal
+from pollerd.model import DEFAULT_SELECTION, Media, Outcome, Site
 from pollerd.texts import N_, _
 from pollerd.web import counts_form
 from pollerd.web.counts_form import (
@@ -30,6 +31,7 @@ from pollerd.web.counts_form import (
     ignoring_line,
     in_words,
     settings_of_form,
+    take_offer,
 )
 from pollerd.web.http import Posted, PostedForm
 from pollerd.web.page import Page, Shown, page_router, take_look
@@ -55,9 +57,15 @@ async def change_counts(page: Shown, site_id: SiteId, form: Posted, caller: Call
         # quoted, so that no character of a watched page turns the page around that shows it
         ignoring_line(counts, unquote(form.text("before")), unquote(form.text("after")))
     if form.has("take"):
-        _take(counts, form)
+        take_offer(counts, form.text("take"))
     if form.has("add") or form.has("from"):
         return await _shown(page, site, counts, first=max(form.numbers("from"), default=0))
+    if form.has("at.x"):
+        line = _line_at(page.ports.control.preview.pages_of(site), form)
+        if line is None:
+            counts.errors.append(_("Nothing can be picked there. Click on a text of the picture."))
+            return await _shown(page, site, counts)
+        return await _offered(page, site, counts, line)
     if form.has("pick"):
         return await _offered(page, site, counts, max(form.numbers("pick"), default=0))
     reading = None
@@ -105,7 +113,8 @@ async def _shown(
         verdicts=_in_numbers(trial),
         reading=reading,
         read_at=pages[-1].read_at if pages else None,
-        lines=_drawn(pages[-1].lines, first, trial) if pages else None,
+        lines=_drawn(pages[-1], first, trial) if pages else None,
+        selectors=pages[-1].selectors if pages else (),
         offers=[_in_words(offer) for offer in offers],
     )
 
@@ -118,31 +127,52 @@ async def _offered(page: Page, site: Site, counts: CountsForm, line: int) -> Res
     return await _shown(page, site, counts, first=line - line % LINES_SHOWN, offers=offers)
 
 
-def _take(counts: CountsForm, form: PostedForm) -> None:
-    """Takes an offer into the rows: `take` is what is done with it, then its selector, parted by a space."""
-    verb, _ignored, rest = form.text("take").partition(" ")
-    if verb == "value":
-        kind, attribute, selector = ([*rest.split(" ", 2), "", ""])[:3]
-        counts.values.append(ValueRow(kind, kind, selector, attribute.strip("-"), "first"))
-    elif verb in ("keep", "ignore") and rest:
-        (counts.keep if verb == "keep" else counts.ignore).append(PartRow(rest))
+def _line_at(pages: Sequence[KeptPage], form: PostedForm) -> int | None:
+    """Returns the line whose element is the smallest where the picture was clicked; None: there is none."""
+    across, down = (max(form.numbers(f"at.{axis}"), default=-1) for axis in "xy")
+    there = [
+        (width * height, n)
+        for n, line in enumerate(pages[-1].lines if pages else ())
+        if line.box is not None
+        for left, top, width, height in (line.box,)
+        if left <= across < left + width and top <= down < top + height
+    ]
+    return min(there)[1] if there else None
+
+
+@router.get("/{site_id:id}/counts/picture")
+async def show_picture(page: Shown, site_id: SiteId) -> Response:
+    """The picture of the page that was read last for the form; 404: none is kept."""
+    site = await page.ports.store.sites.get(site_id)
+    pages = page.ports.control.preview.pages_of(site)
+    if not pages or pages[-1].picture is None:
+        raise NotFoundError(N_("picture of site"), site_id)
+    return Response(pages[-1].picture, media_type="image/png", headers={"Cache-Control": "no-store"})
 
 
 LINES_SHOWN = 500
 """Lines of the page that are shown at a time."""
 
 
-def _drawn(lines: Sequence[PageLine], first: int, trial: SelectionTrial | None) -> dict[str, Any]:
-    """Returns the lines of the page to be shown, each with its number and whether it is kept."""
-    shown = lines[first : first + LINES_SHOWN]
-    kept = trial.preview.kept.split("\n") if trial is not None else [line.text for line in lines]
-    left_out = set(unmatched([line.text for line in lines], kept))
+def _drawn(page: KeptPage, first: int, trial: SelectionTrial | None) -> dict[str, Any]:
+    """Returns the lines of the page to be shown, each with its number and whether it is kept; of JSON all are."""
+    lines, is_text = page.lines, page.media is not Media.JSON
+    shown, texts = lines[first : first + LINES_SHOWN], [line.text for line in lines]
+    left_out = set(unmatched(texts, trial.preview.kept.split("\n"))) if trial is not None and is_text else set[int]()
     return {
         "lines": [(first + n, line, first + n not in left_out) for n, line in enumerate(shown)],
+        "are_of_text": is_text,
+        "picture": None if page.picture is None else _size_of(page.picture),
+        "boxes": [(line.box, n not in left_out) for n, line in enumerate(lines) if line.box is not None],
         "first": first,
         "all": len(lines),
         "next": first + LINES_SHOWN if first + LINES_SHOWN < len(lines) else None,
     }
+
+
+def _size_of(picture: bytes) -> tuple[int, int]:
+    """Returns width and height of a PNG, pixels: they stand in its first chunk."""
+    return int.from_bytes(picture[16:20], "big"), int.from_bytes(picture[20:24], "big")
 
 
 _WHAT = {"part": N_("this part"), "around": N_("what it belongs to"), "value": N_("the value in it")}
@@ -207,7 +237,7 @@ def _checked(counts: CountsForm, form: PostedForm, site: Site) -> str | None:
     """Returns the selections that the form says, checked; None: rows have errors. JSON counts if only it was edited."""
     stored = site.spec.selections
     if form.has("json") and counts.json != form_of(stored, counts.selection).json:
-        return _from_json(counts, form, stored)
+        return _from_json(counts, stored)
     check_rows(counts)
     if not counts.is_right:
         return None
@@ -218,7 +248,7 @@ def _checked(counts: CountsForm, form: PostedForm, site: Site) -> str | None:
         return None
 
 
-def _from_json(counts: CountsForm, form: PostedForm, stored: str) -> str | None:
+def _from_json(counts: CountsForm, stored: str) -> str | None:
     try:
         selections = check_selections(orjson.loads(counts.json) if counts.json else None)
     except orjson.JSONDecodeError as error:

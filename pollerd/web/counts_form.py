@@ -37,7 +37,7 @@ def _text_of_expression(expression: object) -> str | None:
     """Returns an expression for its field; None: the field cannot show it."""
     if not isinstance(expression, Mapping) or len(expression) != 1:
         return None
-    ((_ignored, text),) = expression.items()
+    ((_language, text),) = expression.items()
     return text if isinstance(text, str) and text == text.strip() and expression_of(text) == expression else None
 
 
@@ -675,6 +675,8 @@ def in_words(error: InvalidValueError) -> str:
 
 _TOKEN = re.compile(r"[0-9](?:[0-9.,]*[0-9])?|[^\W0-9]+|\s+|.", re.DOTALL)
 _NUMBER = "[0-9][0-9.,]*"
+_SPACE = r"\s+"
+"""White space other than one space: entries of feeds have tabs between their fields, and JSON is indented."""
 _TOKENS_MOST = 100
 _LINE_MOST = 400
 """Characters of a line that are looked at; the rest can be anything."""
@@ -689,7 +691,7 @@ def kind_of_line(before: str, after: str) -> str:
     before, after: the line on both sides of a change, one of them empty where it was added or removed. Numbers stand
     for all numbers, other parts that differ for anything. Where the lines have too little in common, it fits these two.
     """
-    lines = [" ".join(line.split()) for line in (before, after) if line.strip()]
+    lines = [line for line in (before, after) if line.strip()]
     begun = [_TOKEN.findall(line[:_LINE_MOST])[:_TOKENS_MOST] for line in lines]
     ends = ["$" if "".join(tokens) == line else "" for tokens, line in zip(begun, lines, strict=True)]
     if not begun:
@@ -718,7 +720,10 @@ def _is_number(token: str) -> bool:
 
 
 def _generalised(tokens: Iterable[str]) -> str:
-    return "".join(_NUMBER if _is_number(token) else _SPECIAL.sub(r"\\\1", token) for token in tokens)
+    return "".join(
+        _NUMBER if _is_number(token) else _SPACE if token.isspace() and token != " " else _SPECIAL.sub(r"\\\1", token)
+        for token in tokens
+    )
 
 
 def ignoring_line(form: CountsForm, before: str, after: str) -> None:
@@ -726,3 +731,23 @@ def ignoring_line(form: CountsForm, before: str, after: str) -> None:
     row = PartRow(kind_of_line(before, after), LINES)
     if row.text and not any(row.same(other) for other in form.ignore):
         form.ignore.append(row)
+
+
+def take_offer(form: CountsForm, text: str) -> None:
+    """Takes an offer of a click into the rows, unless it is there: what is done with it, then its selector.
+
+    text: parted by spaces, `keep`, `ignore` or `value` first; of a value its kind and attribute (`-`: none) follow.
+    """
+    verb, _space, rest = text.partition(" ")
+    if verb == "value":
+        kind, attribute, selector = ([*rest.split(" ", 2), "", ""])[:3]
+        row = ValueRow(kind, kind, selector, attribute.strip("-"), "first")
+        if any((one.source, one.attribute) == (row.source, row.attribute) for one in form.values):
+            return
+        names = itertools.chain([kind], (f"{kind} {n}" for n in itertools.count(2)))
+        row.name = next(name for name in names if name not in form.value_names)
+        form.values.append(row)
+    elif verb in ("keep", "ignore") and rest:
+        rows = form.keep if verb == "keep" else form.ignore
+        if not any(one.same(PartRow(rest)) for one in rows):
+            rows.append(PartRow(rest))

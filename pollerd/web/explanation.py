@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from pollerd.api.sites import SiteSchema
-from pollerd.daemon.views import ComingChangesView, ExplanationView, FeedView
+from pollerd.daemon.views import ExplanationView, FeedView, WaitsFor
+from pollerd.inheritance import origin_of_tag
 from pollerd.planning import about
-from pollerd.texts import _, n_
+from pollerd.texts import N_, _, localised, n_
 from pollerd.web.standing import POLLS_TO_LEARN
-from pollerd.web.words import Moment, Part, Sentence, Strong, how_often, percent
+from pollerd.web.words import Moment, Sentence, Strong, how_often, in_a_row, percent, sentence
 
 _FAR_FROM_SURE = 10.0
 _ESTIMATED_RANKS = 16_384
@@ -21,13 +22,13 @@ _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 
 def words(explained: ExplanationView, page: SiteSchema, now: float, *, sites: int = 0) -> list[Sentence]:
     """Returns the sentences that explain the polling of a page at time `now` (epoch s), among so many `sites`."""
-    sentences = [_rate(explained, page), _coming_month(explained.next_30_days), _now(explained, page, now, sites)]
+    sentences = [_rate(explained, page), _coming_month(explained, page), _now(explained, page, now, sites)]
     sentences += [_pace(explained, now), _waiting(explained, page)]
     if explained.capped_to_uniform:
         sentences.append(
-            (_("It differs at nearly every poll. So that it does not eat the budget it gets what every page gets."),)
+            (_("It looks different on nearly every check, so it is limited to an equal share of the budget."),)
         )
-    sentences += _feed(explained.feed)
+    sentences.append(_feed(explained.feed))
     sentences += _notes(explained.notes)
     return [sentence for sentence in sentences if sentence]
 
@@ -36,250 +37,233 @@ def half_life_in_words(explained: ExplanationView) -> str:
     """Returns which half-life holds for a page whose changes are read, and why."""
     life, origin = about(explained.half_life_in_force), explained.origins.get("half_life", "")
     if origin == "reads":
-        return _(
-            "Under the objective interest it is polled by a half-life of {life}, which was learned from them.",
-            life=life,
-        )
+        return _("For the goal interest its half-life is {life}, learned from its readers.", life=life)
     if origin == "default":
-        return _("The usual half-life of {life} holds: that of the reads hardly differs.", life=life)
-    of = _("its own settings") if origin == "site" else origin
-    return _("A half-life of {life} is given by {of}, and holds whatever reads say.", life=life, of=of)
+        return _("For the goal interest its half-life is {life}, the default; the reads agree.", life=life)
+    if origin == "site":
+        return _("For the goal interest its half-life is {life}, set for this site whatever the reads say.", life=life)
+    return _(
+        'For the goal interest its half-life is {life}, set by the tag "{tag}" whatever the reads say.',
+        life=life,
+        tag=_tag_of(origin),
+    )
+
+
+def _tag_of(origin: str) -> str:
+    """Returns the name of the tag that a setting comes from; see `ExplanationView.origins`."""
+    return origin.removeprefix(origin_of_tag(""))
 
 
 def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
-    rate = explained.rate_per_day
+    rate, low, high = explained.rate_per_day, explained.rate_low_per_day, explained.rate_high_per_day
     if page.polls < POLLS_TO_LEARN or rate is None:
         source = explained.notes.get("prior_source", "")
-        return (
-            _(
-                "We have not seen enough of it yet; until then we assume what is usual here{from_}.",
-                from_=_from(source),
-            ),
-        )
-    low, high = explained.rate_low_per_day, explained.rate_high_per_day
-    if low is not None and high is not None and not low <= rate <= high:
-        # The mean of a skew belief, which a small chance of a much higher rate moves.
-        between = Strong(
-            _("between {how_often} and {how_often_2}", how_often=how_often(low), how_often_2=how_often(high))
-        )
-        return (
-            _("It changes "),
-            between,
-            _(" (90 % sure); with rare bursts {how_often} on average.", how_often=how_often(rate)),
-        )
-    parts: list[Part] = [_("It changes about "), Strong(how_often(rate))]
+        if not source:
+            return (_("Not enough checks yet, so pollerd assumes a typical change rate."),)
+        return (_("Not enough checks yet, so pollerd assumes a typical change rate ({source}).", source=source),)
+    if not page.changes:  # a rate, and more so the start of it, would contradict what was seen
+        seen = n_("No change was found in {count} check.", "No change was found in {count} checks.", page.polls)
+        if high is None:
+            return (seen,)
+        most = sentence(N_("If it changes, then at most {high} (95 % confidence)."), high=Strong(how_often(high)))
+        return in_a_row((seen,), most)
     if low is None or high is None:
-        parts.append(_(". This allocator does not say how sure it is."))
+        text = N_("It changes about {rate}. This policy does not say how certain that is.")
+    elif not low <= rate <= high:
+        # The mean of a skew belief, which a small chance of a much higher rate moves.
+        text = N_("It usually changes between {low} and {high} (90 % confidence). With rare bursts the mean is {rate}.")
     elif high > _FAR_FROM_SURE * max(low, 0.0):
-        parts.append(
-            _(
-                ", but this is far from certain (between {how_often} and {how_often_2}). More checks will show.",
-                how_often=how_often(low),
-                how_often_2=how_often(high),
-            )
-        )
+        text = N_("It changes about {rate}, but this is uncertain: between {low} and {high}. More checks will show.")
     else:
-        parts.append(
-            _(
-                " (90 % sure: between {how_often} and {how_often_2}).",
-                how_often=how_often(low),
-                how_often_2=how_often(high),
-            )
-        )
-    return tuple(parts)
+        text = N_("It changes about {rate} (90 % confidence: between {low} and {high}).")
+    return sentence(
+        text,
+        rate=Strong(how_often(rate)),
+        low=None if low is None else how_often(low),
+        high=None if high is None else how_often(high),
+    )
 
 
-def _coming_month(coming: ComingChangesView | None) -> Sentence:
-    if coming is None:
+def _coming_month(explained: ExplanationView, page: SiteSchema) -> Sentence:
+    coming = explained.next_30_days
+    if coming is None or (coming.high and not page.changes):
         return ()
     if not coming.high:
         return (_("In the coming month it will probably not change."),)
-    times = (
-        _("{low:,} to {high:,} times", low=coming.low, high=coming.high)
-        if coming.low
-        else n_("at most {count} time", "at most {count} times", coming.high)
+    if not coming.low:
+        return (
+            n_(
+                "In the coming month it will change at most {count} time (90 % confidence).",
+                "In the coming month it will change at most {count} times (90 % confidence).",
+                coming.high,
+            ),
+        )
+    return sentence(
+        N_("In the coming month it will change {low} to {high} times (90 % confidence)."),
+        low=Strong(localised(f"{coming.low:,}")),
+        high=Strong(localised(f"{coming.high:,}")),
     )
-    return (_("In the coming month it will change "), Strong(times), " (90 % sure).")
-
-
-def _from(source: str) -> str:
-    return f" ({source})" if source else ""
 
 
 def _now(explained: ExplanationView, page: SiteSchema, now: float, sites: int) -> Sentence:
     if page.last_poll_at is None:
-        return (_("It was not polled yet."),)
-    parts: list[Part] = [
-        _("The last poll was "),
-        Strong(_("{span} ago", span=about(max(now - page.last_poll_at, 0.0)))),
-    ]
-    if explained.change_probability is not None and page.polls >= POLLS_TO_LEARN:
-        parts += [_("; the chance that it has changed since is "), Strong(percent(explained.change_probability))]
-    parts.append(".")
-    if explained.rank is not None and explained.rank > 1:
-        estimated = "About " if sites > _ESTIMATED_RANKS else ""
-        more = explained.rank - 1
-        parts.append(
-            n_(
-                " {estimated}{count} page {more} more urgent.",
-                " {estimated}{count} pages {more} more urgent.",
-                more,
-                estimated=estimated,
-                more="is" if more == 1 else "are",
-            )
-        )
-    return tuple(parts)
+        return (_("It was not checked yet."),)
+    ago, chance = Strong(about(max(now - page.last_poll_at, 0.0))), explained.change_probability
+    if chance is not None and page.polls >= POLLS_TO_LEARN:
+        text = N_("The last check was {ago} ago; the chance that it has changed since is {chance}.")
+        last = sentence(text, ago=ago, chance=Strong(percent(chance)))
+    else:
+        last = sentence(N_("The last check was {ago} ago."), ago=ago)
+    if explained.rank is None or explained.rank <= 1:
+        return last
+    ahead = explained.rank - 1
+    if sites > _ESTIMATED_RANKS:
+        said = n_("About {count} site is ahead of it.", "About {count} sites are ahead of it.", ahead)
+    else:
+        said = n_("{count} site is ahead of it.", "{count} sites are ahead of it.", ahead)
+    return in_a_row(last, (said,))
 
 
 def _pace(explained: ExplanationView, now: float) -> Sentence:
-    interval = explained.expected_interval
-    if interval is None or explained.next_poll_at is None:
+    if explained.expected_interval is None or explained.next_poll_at is None:
         return ()
-    parts: list[Part] = [
-        _("At this budget it is polled "),
-        Strong(_("about every {interval}", interval=about(interval))),
-    ]
-    if explained.budget_share is not None:
-        parts.append(_(" and takes {budget_share} of the budget", budget_share=percent(explained.budget_share)))
-    parts.append(".")
-    if explained.min_saving_in_force:
-        parts.append(
-            _(
-                " Each check is to bring news {min_saving_in_force} sooner.",
-                min_saving_in_force=about(explained.min_saving_in_force),
-            )
+    interval = Strong(about(explained.expected_interval))
+    if explained.budget_share is None:
+        pace = sentence(N_("At this budget it is checked about every {interval}."), interval=interval)
+    else:
+        pace = sentence(
+            N_("At this budget it is checked about every {interval}, using {share} of the budget."),
+            interval=interval,
+            share=percent(explained.budget_share),
         )
-    if explained.next_expected_poll_at is not None and explained.next_expected_poll_at < now + 1.0:
-        parts.append(_(" Next: at any moment."))
-    elif explained.next_expected_poll_at is not None:
-        parts += [_(" Next: about "), Moment(explained.next_expected_poll_at), "."]
-    return tuple(parts)
+    saving: Sentence = ()
+    if explained.min_saving_in_force:
+        least = about(explained.min_saving_in_force)
+        saving = (_("A check has to be expected to find changes {saving} sooner.", saving=least),)
+    following: Sentence = ()
+    at = explained.next_expected_poll_at
+    if at is not None and at < now + 1.0:
+        following = (_("Next check: any moment."),)
+    elif at is not None:
+        following = sentence(N_("Next check: about {when}."), when=Moment(at))
+    return in_a_row(pace, saving, following)
 
 
 def _waiting(explained: ExplanationView, page: SiteSchema) -> Sentence:
     """Returns what keeps it from being polled this moment."""
-    reason = explained.why_not_now
+    waits, reason = explained.waits_for, explained.why_not_now
     if reason is None:
-        return (_("It may be polled at any moment; it waits only because others are more urgent."),)
-    for start, sentence in _REASONS.items():
-        if reason.startswith(start):
-            return sentence(explained, page)
-    if explained.failures and " after " in reason:
-        return _failing(explained, page)
-    return (_("Not now: {reason}.", reason=reason),)
-
-
-def _failing(explained: ExplanationView, page: SiteSchema) -> Sentence:
-    number = (
-        _("The last poll") if explained.failures == 1 else _("The last {failures:,} polls", failures=explained.failures)
-    )
-    detail = f" ({page.last_detail})" if page.last_detail else ""
-    return (f"{number} failed{detail}.", *_again(explained), _(" Waits grow with each failure."))
-
-
-def _again(explained: ExplanationView, words: str = " Next try: ") -> tuple[Part, ...]:
+        return (_("It is ready and waits for its turn: other sites are ahead of it."),)
+    if waits is None:  # said by a node of an older version
+        return (_("Not now: {reason}.", reason=reason),)
+    if waits is WaitsFor.RETRY:
+        said = _failing(explained, page)
+    elif waits is WaitsFor.MIN_INTERVAL:
+        said = (_min_interval(explained, page),)
+    elif waits is WaitsFor.LIKELIER_CHANGE and explained.min_saving_in_force:
+        saving = about(explained.min_saving_in_force)
+        said = (_("It is too early: a check has to be expected to find changes {saving} sooner.", saving=saving),)
+    else:
+        said = (_(_REASONS[waits], host=explained.host.rpartition(":")[0] or explained.host),)
     at = explained.next_poll_at
-    return () if at is None else (words, Moment(at), ".")
+    if at is None or waits in _AT_AN_UNKNOWN_TIME:
+        return said
+    return in_a_row(said, sentence(N_("Next check from {when} on."), when=Moment(at)))
 
 
-def _name(explained: ExplanationView) -> str:
-    return explained.host.rpartition(":")[0] or explained.host
+_AT_AN_UNKNOWN_TIME = frozenset(
+    {
+        WaitsFor.RESUME,
+        WaitsFor.ITS_POLL,
+        WaitsFor.ALLOW_PRIVATE,
+        WaitsFor.HOST_RESUME,
+        WaitsFor.HOST_REQUEST,
+        WaitsFor.CONFIRMATION,
+    }
+)
 
-
-def _host_asked(explained: ExplanationView, page: SiteSchema) -> Sentence:
-    at = explained.next_poll_at
-    until: tuple[Part, ...] = () if at is None else (" until ", Moment(at))
-    return (_("{explained} asked to be left alone", explained=_name(explained)), *until, ".")
-
-
-def _min_interval(explained: ExplanationView, page: SiteSchema) -> Sentence:
-    if page.min_interval is None:
-        return (_("Its shortest interval is not over."), *_again(explained, _(" It may be polled again from ")))
-    origin = explained.origins.get("min_interval", "")
-    whence = f" (from {origin})" if origin.startswith("tag ") else ""
-    return (
-        _("Its shortest interval is {min_interval}{whence}.", min_interval=about(page.min_interval), whence=whence),
-        *_again(explained, _(" It may be polled again from ")),
-    )
-
-
-def _closed(explained: ExplanationView, page: SiteSchema) -> Sentence:
-    return (_("It may be polled only in its windows"), *_again(explained, _("; next at ")))
-
-
-def _least(explained: ExplanationView) -> Sentence:
-    """Says what a poll has to be worth, as the reason does behind its time."""
-    reason = (explained.why_not_now or "").rpartition("Z: ")[2]
-    return (_("It is too early for a poll to be worth it ("), reason or "min_saving", ").")
-
-
-_REASONS: Mapping[str, Callable[[ExplanationView, SiteSchema], Sentence]] = {
-    "paused by the user": lambda *_ignored: (_("You paused it."),),
-    "the server said 410": lambda e, _ignored: (
-        _("The server said it is gone (410); it is checked again rarely."),
-        *_again(e, _(" Next at ")),
-    ),
-    "a poll is under way": lambda *_ignored: (_("It is being polled right now."),),
-    "closed until": _closed,
-    "its address is private": lambda *_ignored: (
-        _("Its address is a private one, and the daemon runs without --allow-private."),
-    ),
-    "its host was paused": lambda e, _ignored: (_("A user paused {e}.", e=_name(e)),),
-    "the host asked": _host_asked,
-    "robots.txt is unreachable": lambda e, _ignored: (
-        _("We could not read the robots.txt of {e}, so we hold back.", e=_name(e)),
-        *_again(e),
-    ),
-    "another request": lambda e, _ignored: (_("Another request to {e} is under way.", e=_name(e)),),
-    "the host's interval": lambda e, _ignored: (
-        _("We wait between requests to {e}.", e=_name(e)),
-        *_again(e, _(" Ready at ")),
-    ),
-    "its change waits": lambda *_ignored: (_("Something was new; we look again before we call it a change."),),
-    "held to the uniform": lambda e, _ignored: (_("It waits for its share of the budget."), *_again(e, _(" Next at "))),
-    "its max-age": lambda e, _ignored: (_("The page said how long it stays as it is."), *_again(e, _(" Next at "))),
-    "probably unchanged": lambda e, _ignored: (
-        *_least(e),
-        *_again(e, _(" Next at ")),
-    ),
-    "its min_interval": _min_interval,
+_REASONS: Mapping[WaitsFor, str] = {
+    WaitsFor.RESUME: N_("It is paused."),
+    WaitsFor.GONE: N_("The server says that it is gone for good (410), so it is checked rarely."),
+    WaitsFor.ITS_POLL: N_("It is being checked right now."),
+    WaitsFor.WINDOW: N_("It is outside its checking hours."),
+    WaitsFor.ALLOW_PRIVATE: N_("Its address is private, and pollerd runs without --allow-private."),
+    WaitsFor.READING: N_("Reading its page takes long, so it is checked less often."),
+    WaitsFor.HOST_RESUME: N_("The host {host} is paused."),
+    WaitsFor.HOST_PAUSE: N_("{host} asked for a pause."),
+    WaitsFor.ROBOTS: N_("The robots.txt of {host} could not be read, so checks are on hold."),
+    WaitsFor.HOST_REQUEST: N_("Another request to {host} is under way."),
+    WaitsFor.HOST_INTERVAL: N_("pollerd waits between two requests to {host}."),
+    WaitsFor.CONFIRMATION: N_("A difference was found. It is checked again before it is reported as a change."),
+    WaitsFor.UNIFORM_SHARE: N_("It waits for its equal share of the budget."),
+    WaitsFor.MAX_AGE: N_("The server says how long the page stays as it is (Cache-Control)."),
+    WaitsFor.LIKELIER_CHANGE: N_("A change is too unlikely to be worth a check yet (minimum chance)."),
 }
 
 
-def _feed(feed: FeedView | None) -> list[Sentence]:
+def _failing(explained: ExplanationView, page: SiteSchema) -> Sentence:
+    if page.last_detail:
+        failed = n_(
+            "The last check failed ({detail}).",
+            "The last {count} checks failed ({detail}).",
+            explained.failures,
+            detail=page.last_detail,
+        )
+    else:
+        failed = n_("The last check failed.", "The last {count} checks failed.", explained.failures)
+    return in_a_row((failed,), (_("Retries are spaced further apart each time."),))
+
+
+def _min_interval(explained: ExplanationView, page: SiteSchema) -> str:
+    if page.min_interval is None:
+        return _("Its minimum interval is not over.")
+    interval, origin = about(page.min_interval), explained.origins.get("min_interval", "")
+    if origin.startswith(origin_of_tag("")):
+        return _(
+            'Its minimum interval of {interval}, set by the tag "{tag}", is not over.',
+            interval=interval,
+            tag=_tag_of(origin),
+        )
+    return _("Its minimum interval of {interval} is not over.", interval=interval)
+
+
+def _feed(feed: FeedView | None) -> Sentence:
     """Returns what a feed shows, and whether it may have dropped items before we saw them."""
     if feed is None:
-        return []
-    shown: list[Part] = [_("It shows "), Strong(n_("{count} item", "{count} items", feed.items))]
+        return ()
+    sentences: list[Sentence] = [(n_("It shows {count} item.", "It shows {count} items.", feed.items),)]
     if feed.new is not None:
-        shown.append(_(", {new:,} new at the last poll", new=feed.new))
+        text = n_("{count} was new at the last check.", "{count} were new at the last check.", feed.new)
+        sentences.append((text,))
     if not feed.limited:
-        shown.append(_("; it has not dropped any yet"))
+        sentences.append((_("It has not dropped any yet."),))
     elif feed.full_after is not None:
-        shown.append(_("; all are new after about {full_after}", full_after=about(feed.full_after)))
-    sentences: list[Sentence] = [(*shown, ".")]
+        sentences.append((_("All are new after about {span}.", span=about(feed.full_after)),))
     if feed.full_polls:
-        polls = n_("{count} poll", "{count} polls", feed.full_polls)
-        sentences.append(
-            (_("At {polls} every item was new: ", polls=polls), Strong(_("items may have been lost")), ".")
+        text = n_(
+            "On {count} check every item was new, so older items may have been missed.",
+            "On {count} checks every item was new, so older items may have been missed.",
+            feed.full_polls,
         )
-    return sentences
+        sentences.append((Strong(text),))
+    return in_a_row(*sentences)
 
 
 def _notes(notes: Mapping[str, str]) -> list[Sentence]:
     sentences: list[Sentence] = []
     profile, drift = (_number(notes.get(name)) for name in ("profile", "drift"))
     if profile is not None and profile <= _QUIETER:
-        sentences.append((_("All pages are quieter than usual now."),))
+        sentences.append((_("All sites are changing less than usual."),))
     elif profile is not None and profile >= _LIVELIER:
-        sentences.append((_("All pages are livelier than usual now."),))
+        sentences.append((_("All sites are changing more than usual."),))
     if drift is not None and drift > _DRIFTING:
-        sentences.append((_("Its rhythm has been changing."),))
+        sentences.append((_("Its change rate has been shifting."),))
     if signals := notes.get("signals"):
-        sentences.append((_("Others say when it changes: {signals}.", signals=signals),))
+        sentences.append((_("Signals: {signals}.", signals=signals),))
     return sentences
 
 
 def _number(text: str | None) -> float | None:
+    """Returns the first number of a note; notes write numbers in every language as in 0.62."""
     number = _NUMBER.search(text or "")
     return None if number is None else float(number[0])

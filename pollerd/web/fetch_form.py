@@ -5,7 +5,7 @@ Pure. A secret is never in a field: an empty field leaves it as it is, and a box
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
@@ -21,6 +21,7 @@ from pollerd.rendering.plan import DEFAULT_PLAN, RESOURCE_TYPES, StepAction, sec
 from pollerd.site_settings import DAYS, SITE_SETTINGS, Access, Kind, Setting, SiteSpec
 from pollerd.texts import N_, _
 from pollerd.web.http import PostedForm, number_of, tags_in_one_field
+from pollerd.web.words import DAY_WORDS
 
 Patch = dict[str, Any]
 
@@ -116,9 +117,48 @@ class HoursRow:
     ends: str = ""
 
 
-DAY_WORDS: Mapping[str, str] = dict(
-    zip(DAYS, (N_("Mon"), N_("Tue"), N_("Wed"), N_("Thu"), N_("Fri"), N_("Sat"), N_("Sun")), strict=True)
-)
+HOURS = 24
+WEEK = tuple(f"{day}-{hour}" for day in DAYS for hour in range(HOURS))
+"""Names of the hours of a week, as the week to paint sends them: `mon-0` is from 0:00 to 1:00."""
+
+
+def hours_of(rows: Sequence[HoursRow]) -> frozenset[str]:
+    """Returns the hours of a week that rows have a part in; rows that are no hours have none."""
+    painted = set[int]()
+    for row in rows:
+        begin, end = _minutes(row.begins or "00:00"), _minutes(row.ends or "24:00")
+        if begin is None or end is None:
+            continue
+        end += 0 if end > begin else HOURS * 60  # it ends on the next day
+        for day in row.days or DAYS:
+            first = DAYS.index(day) * HOURS if day in DAYS else 0
+            painted.update((first + hour) % len(WEEK) for hour in range(begin // 60, -(-end // 60)))
+    return frozenset(WEEK[hour] for hour in painted)
+
+
+def _minutes(clock: str) -> int | None:
+    hours, _colon, minutes = clock.partition(":")
+    if not (hours.isascii() and hours.isdecimal() and minutes.isascii() and minutes.isdecimal()):
+        return None
+    return min(int(hours), HOURS) * 60 + min(int(minutes), 59) if int(hours) < HOURS else HOURS * 60
+
+
+def rows_of(hours: Collection[str]) -> list[HoursRow]:
+    """Returns rows that have exactly these hours of a week; none: there are no hours, or all, so nothing is limited."""
+    if len(hours) in (0, len(WEEK)):
+        return []
+    days: dict[tuple[int, int], list[str]] = {}
+    for day in DAYS:
+        painted = [hour for hour in range(HOURS) if f"{day}-{hour}" in hours]
+        for begin in (hour for hour in painted if hour - 1 not in painted):
+            end = next(hour for hour in range(begin, HOURS + 1) if hour not in painted)
+            days.setdefault((begin, end), []).append(day)
+    return [
+        HoursRow(() if len(on) == len(DAYS) else tuple(on), f"{begin:02}:00", f"{end:02}:00")
+        for (begin, end), on in days.items()
+    ]
+
+
 DURATIONS = ("30s", "1m", "5m", "15m", "30m", "1h", "3h", "6h", "12h", "1d", "7d")
 """Intervals that the form offers; others can be typed."""
 WEIGHTS = ("0.5", "1", "2", "5")
@@ -148,6 +188,8 @@ class FetchForm:
     post: bool = False
     zone: str = "UTC"
     hours: list[HoursRow] = field(default_factory=list)
+    week: frozenset[str] = frozenset()
+    """The hours that are painted, of `WEEK`."""
     texts: dict[str, str] = field(default_factory=dict)
     """The other fields, by name of their setting."""
     errors: dict[str, str] = field(default_factory=dict)
@@ -178,6 +220,7 @@ def fetch_form(spec: SiteSpec) -> FetchForm:
     if spec.windows is not None:
         form.zone = spec.windows.zone
         form.hours = [HoursRow(tuple(opening.days), opening.begins, opening.ends) for opening in spec.windows.open]
+        form.week = hours_of(form.hours)
     return form
 
 
@@ -214,7 +257,13 @@ def posted_fetch_form(posted: PostedForm, spec: SiteSpec) -> FetchForm:
     form.headers = [
         (name.strip(), value.strip()) for name, value in zip_longest(names, values, fillvalue="") if name.strip()
     ]
-    form.hours = _posted_hours(posted)
+    form.hours, stored = _posted_hours(posted), fetch_form(spec)
+    form.week = frozenset(posted.texts("hour")) & frozenset(WEEK)
+    # What was painted holds, unless the exact times were edited; those that are stored can be finer than hours.
+    if posted.has("painted") and form.week != stored.week and form.hours == stored.hours:
+        form.hours = rows_of(form.week)
+    else:
+        form.week = hours_of(form.hours)
     return form
 
 
@@ -432,7 +481,13 @@ def when_values(
     return {
         "when": shown,
         "when_fields": fields,
-        "form_words": {"steps": STEP_WORDS, "days": DAY_WORDS, "durations": DURATIONS, "weights": WEIGHTS},
+        "form_words": {
+            "steps": STEP_WORDS,
+            "days": DAY_WORDS,
+            "durations": DURATIONS,
+            "weights": WEIGHTS,
+            "hours": HOURS,
+        },
         "resources": RESOURCE_TYPES,
         "consequence": consequence(explained, effective),
     }

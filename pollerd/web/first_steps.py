@@ -17,8 +17,6 @@ from pollerd.web.http import Posted, ours
 from pollerd.web.page import Page, Shown, page_router
 
 router = page_router(prefix="/first-steps")
-_COOKIE = "pollerd_first_steps"
-_TEN_YEARS_SECONDS = 10 * 365 * 86_400
 EXAMPLE_TAG = "example"
 _EXAMPLE_START = "http://127."
 _MOST_EXAMPLES = 200
@@ -40,7 +38,7 @@ class FirstSteps:
 
     steps: tuple[Step, ...]
     can_start: bool
-    """Whether this process can serve example sites, and none are watched."""
+    """Whether this process can serve example sites, and serves none that are watched."""
     examples: int
     """Number of example sites that are watched."""
     are_served: bool
@@ -53,7 +51,7 @@ async def first_steps(page: Page) -> FirstSteps | None:
         return None
     store, examples = page.ports.store, page.web.examples
     watched = await _watched_examples(page)
-    dismissed = page.request.cookies.get(_COOKIE) == "dismissed"
+    dismissed = await store.changes.has_dismissed_steps(page.reader)
     if dismissed and not watched:
         return None
     recognition: CallerRecognition = page.request.app.state.recognition
@@ -70,7 +68,10 @@ async def first_steps(page: Page) -> FirstSteps | None:
     alone = store.shared is None
     is_served = examples is not None and examples.running
     return FirstSteps(
-        () if dismissed else steps, examples is not None and alone and not watched, len(watched), is_served
+        () if dismissed else steps,
+        examples is not None and alone and not (watched and is_served),
+        len(watched),
+        is_served,
     )
 
 
@@ -82,22 +83,24 @@ async def _watched_examples(page: Page) -> list[int]:
 
 @router.post("/dismiss")
 async def dismiss(page: Shown, form: Posted) -> Response:
-    """Hides the card in this browser."""
-    answer = page.go(ours(form.text("back") or "/"))
-    answer.set_cookie(_COOKIE, "dismissed", max_age=_TEN_YEARS_SECONDS, httponly=True, samesite="lax")
-    return answer
+    """Hides the card from this reader, in every browser; with the button "again" shows it."""
+    await page.ports.store.changes.dismiss_steps(page.reader, dismissed=not form.has("again"))
+    return page.go(ours(form.text("back") or "/"))
 
 
 @router.post("/examples")
-async def start_examples(page: Shown) -> Response:
-    """Serves the example sites, and watches them."""
+async def start_examples(page: Shown, caller: Caller) -> Response:
+    """Serves the example sites, and watches them; those that ended with an earlier process make room for them."""
     examples = page.web.examples
     if examples is None or page.ports.store.shared is not None:
         raise refusal("examples", _("only a single daemon serves example sites: try `pollerd demo`"))
+    ended = [] if examples.running else await _watched_examples(page)
     try:
         urls = await examples.start()
     except ConfigError as error:
         raise refusal("examples", str(error)) from error
+    if ended:
+        await page.ports.control.jobs.start(JobSpec(JobAction.DELETE, {}, ids=tuple(ended)), by=caller)
     async with page.ports.turn:
         await page.ports.control.sites.add([SiteSpec(url=url, tags=(EXAMPLE_TAG,)) for url in urls])
     return page.go("/sites?tag=example")

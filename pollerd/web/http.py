@@ -227,6 +227,7 @@ PAGE_ROUTES = """
     write   POST   /sites/{site_id:id}/accept-redirect
     read    GET    /sites/{site_id:id}/compare
     read    GET    /sites/{site_id:id}/counts
+    read    GET    /sites/{site_id:id}/counts/picture
     write   POST   /sites/{site_id:id}/counts
     write   POST   /sites/{site_id:id}/delete
     write   POST   /sites/{site_id:id}/noise

@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Annotated, Any
 
 import structlog
-from fastapi import Path, Query, Response
+from fastapi import Path, Query, Request, Response
 from msgspec import structs
 
+from pollerd.api.diff import Comparer
 from pollerd.api.formats import SUFFIXES, Format, MovedFrom
 from pollerd.api.http import MAX_ID, Caller, Cursor
 from pollerd.api.jobs import shown_job
@@ -25,9 +26,10 @@ from pollerd.api.lists import REJECTED_ENOUGH, Importer, ImportProgress
 from pollerd.errors import InvalidValueError, NotFoundError, PollerdError, refusal
 from pollerd.site_settings import SiteSpec
 from pollerd.texts import N_, _
+from pollerd.web.counts_form import in_words
 from pollerd.web.http import Posted, PostedForm, one_of, within
-from pollerd.web.moving import MovedList, MovePlan, program_of, read_moved
-from pollerd.web.page import Page, Shown, page_router
+from pollerd.web.moving import Comparison, MovedList, MovePlan, program_of, read_moved
+from pollerd.web.page import Page, Shown, page_router, take_look
 from pollerd.web.words import JOB_DONE
 
 router = page_router(prefix="/sites/import")
@@ -39,6 +41,7 @@ _ROWS_SHOWN = 300
 """Rows of each part of a plan that are shown."""
 _EDITED_BYTES = 500_000
 """A longer list is not put into the form again."""
+_CHOOSE_AGAIN = N_("choose the file again: only the last few tried ones are kept, each for one import")
 ImportId = Annotated[int, Path(ge=1, le=MAX_ID)]
 
 
@@ -58,6 +61,8 @@ class ImportRun:
     task: asyncio.Task[None] | None = None
     moved: MovedList | None = None
     """A file of another program that was tried, until its sites are added."""
+    compared: dict[int, Comparison] = field(default_factory=dict)
+    """By number of a site: what it kept and keeps, as far as a reader asked."""
 
     @property
     def plan(self) -> MovePlan | None:
@@ -115,7 +120,7 @@ async def _moved_in(page: Page, form: PostedForm) -> Response:
     """Adds the sites of a file that was tried before; its secrets are forgotten then."""
     tried = _runs(page).get((form.numbers("run") or [0])[0])
     if tried is None or tried.moved is None:
-        raise refusal("file", _("choose the file again: only the last few tried ones are kept, each for one import"))
+        raise refusal("file", _(_CHOOSE_AGAIN))
     run = _begun(page, _lines_of(tried.moved, tried.tags), adds=True, tags=tried.tags, too_long=True)
     tried.moved = None
     return await _shown_soon(page, run, "", "")
@@ -170,6 +175,24 @@ async def show_run(page: Shown, import_id: ImportId) -> Response:
     if run.task is not None and run.task.done():
         run.task.result()  # raises what was a fault of ours
     return page.show("import_progress.html", run=run, rows_shown=_ROWS_SHOWN) if page.is_fragment else _form(page, run)
+
+
+@router.post("/{import_id:id}/compare")
+async def compare_results(page: Shown, import_id: ImportId, form: Posted, caller: Caller, request: Request) -> Response:
+    """Fetches the page of one entry, and puts what pollerd keeps of it next to what the other program kept last."""
+    run, number = _runs(page).get(import_id), (form.numbers("row") or [0])[0]
+    if run is None or run.moved is None:
+        raise refusal("file", _(_CHOOSE_AGAIN))
+    comparer: Comparer = request.app.state.comparer
+    try:
+        spec = run.moved.site(number)
+        take_look(page, caller, "row")
+        preview = await page.ports.control.preview.of_url(spec)
+        async with comparer.turn():
+            run.compared[number] = await asyncio.to_thread(run.moved.compared, number, preview)
+    except InvalidValueError as error:
+        run.compared[number] = Comparison(problem=in_words(error))
+    return page.go(f"/sites/import/{import_id}#entry-{number}")
 
 
 def _runs(page: Page) -> dict[int, ImportRun]:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import io
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from pollerd.api.formats import MovedFrom
-from pollerd.errors import ConfigError, refusal
+from pollerd.api.diff import Row, side_by_side
+from pollerd.api.formats import Format, MovedFrom
+from pollerd.api.list_formats import parse_file
+from pollerd.daemon.control.preview import PagePreview
+from pollerd.errors import ConfigError, InvalidValueError, refusal
+from pollerd.model import SelectionPreview
 from pollerd.quantities import duration
-from pollerd.site_settings import SITE_SETTINGS, Kind
+from pollerd.site_settings import SITE_SETTINGS, Kind, SiteSpec
 from pollerd.texts import _
 
 if TYPE_CHECKING:  # an optional room
-    from pollerd.moving.moved import Moved, ReportLine
+    from pollerd.moving.moved import Moved, ReportLine, StoredResult
 
 _ZIP = b"PK\x03\x04"
 _OLD_BACKUP = b'"watching"'
 _OWN_DOCUMENT = re.compile(rb"^(?:sites|defaults|tags|sources|signal_sources|channels|rules)\s*:", re.MULTILINE)
+_COMPARED = 100_000
+"""Most characters of a result that are compared: `RESULT_CHARACTERS` of moving."""
 _JOB = re.compile(rb"^(?:url|navigate|command)\s*:", re.MULTILINE)
 
 
@@ -50,10 +58,36 @@ def read_moved(program: MovedFrom, data: bytes) -> MovedList:
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """What pollerd keeps of a page now, next to what the other program kept last."""
+
+    name: str
+    """Of the selection."""
+    kept: SelectionPreview
+    before: StoredResult | None
+    """None: the file holds no result of it."""
+    rows: Sequence[Row]
+    """Both results side by side; empty: they are the same, or there is only one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The results of one site that was tried."""
+
+    selections: Sequence[Compared] = ()
+    problem: str = ""
+    """Why there are none."""
+    wait: float | None = None
+    """Seconds after which it can be tried again, if that is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class MoveRow:
     """A site that moves, or an entry that cannot."""
 
     title: str
+    number: int = 0
+    """Of the site in the list, from 1; 0: it cannot move."""
     sources: Sequence[str] = ()
     """The entries that it is made of, as their program has them."""
     as_it_was: Sequence[str] = ()
@@ -65,6 +99,11 @@ class MoveRow:
     reason: str = ""
     """Why it cannot move."""
 
+    @property
+    def is_special(self) -> bool:
+        """Whether something differs that is no difference of all entries of its program."""
+        return any(not line.is_of_program for line in self.differences)
+
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
@@ -74,6 +113,8 @@ class MovePlan:
     look: Sequence[MoveRow]
     """These move, but something of them differs."""
     cannot: Sequence[MoveRow]
+    common: Sequence[tuple[ReportLine, int]]
+    """What differs in the same way in many entries, and in how many."""
     general: Sequence[ReportLine]
     """What is lost besides: settings of the program."""
 
@@ -99,18 +140,62 @@ class MovedList:
             known |= {*sources, url}
             row = MoveRow(
                 title=str(site.get("title") or url),
+                number=number,
                 sources=sources,
                 as_it_was=list(dict.fromkeys(key for source in sources for key in carried.get(source, ()))),
                 differences=[line for source in (*sources, url) for line in losses.get(source, ())],
                 becomes=[(_label(name), _text(name, value)) for name, value in without_secrets(site).items()],
                 reason=refused.get(number, ""),
             )
-            (cannot if row.reason else look if row.differences else move).append(row)
+            (cannot if row.reason else look if row.is_special else move).append(row)
         cannot += [
-            MoveRow(title=source, reason="; ".join(f"{line.key}: {line.how}" for line in losses.get(source, ())))
-            for source in moved.left_out
+            MoveRow(title=source, reason="; ".join(_own_reasons(losses.get(source, ())))) for source in moved.left_out
         ]
-        return MovePlan(move, look, cannot, [line for line in moved.losses() if line.source not in known])
+        common = Counter(
+            line._replace(source="") for row in (*move, *look) for line in set(row.differences) if line.is_of_program
+        )
+        general = [line for line in moved.losses() if line.source not in known]
+        return MovePlan(move, look, cannot, list(common.items()), general)
+
+    def site(self, number: int) -> SiteSpec:
+        """Returns a site as it would be imported. Raises `InvalidValueError` if there is none, or it is refused."""
+        lines = self.lines.split(b"\n")
+        if not 1 <= number <= len(lines):
+            raise refusal("row", _("there is no such entry"))
+        for _number, site in parse_file(io.BytesIO(lines[number - 1]), Format.JSON_LINES):
+            if isinstance(site, InvalidValueError):
+                raise site
+            if site is not None:
+                return site
+        raise refusal("row", _("there is no such entry"))
+
+    def compared(self, number: int, preview: PagePreview) -> Comparison:
+        """Returns what pollerd keeps of a page next to what the other program kept of it last. CPU-bound."""
+        if not preview.selections:
+            found = preview.recognised
+            reason = found.reason if found is not None and found.obstacle else preview.detail
+            return Comparison(problem=reason or str(preview.outcome), wait=preview.retry_after)
+        results = [self.moved.results.get(source) for source in self.moved.sources[number - 1]]
+        if len(results) != len(preview.selections):  # some jobs of its URL became no selection
+            results = [None] * len(preview.selections)
+        return Comparison(
+            [
+                Compared(kept.name, kept, before, _rows(before, kept))
+                for kept, before in zip(preview.selections, results, strict=True)
+            ]
+        )
+
+
+def _rows(before: StoredResult | None, now: SelectionPreview) -> list[Row]:
+    if before is None or now.missing:
+        return []
+    old, new = _words(before.text), _words(now.kept[:_COMPARED])
+    return side_by_side(old, new) if old != new else []
+
+
+def _words(text: str) -> list[str]:
+    """Returns the lines that say something, whatever their white space: programs differ in it and pages do not."""
+    return [line for line in (" ".join(line.split()) for line in text.split("\n")) if line]
 
 
 def _by_source(moved: Moved) -> tuple[dict[str, list[str]], dict[str, list[ReportLine]]]:
@@ -123,6 +208,12 @@ def _by_source(moved: Moved) -> tuple[dict[str, list[str]], dict[str, list[Repor
     for line in moved.losses():
         losses.setdefault(line.source, []).append(line)
     return carried, losses
+
+
+def _own_reasons(lines: Sequence[ReportLine]) -> list[str]:
+    """Returns why an entry cannot move: each reason once, and only its own."""
+    own = [line for line in lines if not line.is_of_program]
+    return list({line.how: f"{line.key}: {line.how}" for line in own or lines}.values())
 
 
 def _label(name: str) -> str:

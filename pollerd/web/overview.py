@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -9,23 +10,25 @@ from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from pollerd.api.events import LiveState
-from pollerd.api.sites import SiteSchema, shown_sites
+from pollerd.api.sites import SiteSchema
 from pollerd.daemon.transition import REDIRECT_CONFIRMATIONS
-from pollerd.model import Change, Site, SiteState
+from pollerd.model import Change
 from pollerd.storage.changes import ChangeFilter
 from pollerd.web.first_steps import first_steps
 from pollerd.web.http import PAGE_HEADERS, query
 from pollerd.web.page import Page, Shown, drawing, page_router
 from pollerd.web.plots import hours_plot
 from pollerd.web.quiet import quiet_numbers
-from pollerd.web.standing import StandingShown, site_standing
+from pollerd.web.standing import Standing, StandingShown, standings
 
 router = page_router()
-_TROUBLED = 8
+_TROUBLED, _ALL_TROUBLED = 8, 200
+"""Sites that need their user: on the page, and if all are asked for."""
 _READ, _SHOWN = 50, 10
 """Changes that are read, and rows that come of them, as those of several sites can share one."""
+_COUNTED = 1_000
+"""Changes since the reader looked are counted so far."""
 _DAY = 86_400.0
-_TROUBLES = (SiteState.BACKING_OFF, SiteState.BLOCKED, SiteState.GONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,28 +39,38 @@ class NewsRow:
     """The newest of them."""
     sites: int
     """How many sites they are of."""
+    tag: str = ""
+    """Which all these sites have; empty: it is one site, or they have none in common."""
 
 
 @router.get("/")
-async def today(page: Shown, step: str = Query("", max_length=10)) -> Response:
-    """What people look at first."""
+async def today(
+    page: Shown, step: str = Query("", max_length=10), needs: str = Query("", pattern="^(all)?$")
+) -> Response:
+    """What people look at first; with `needs=all` all sites that need their user."""
     if step:  # the slider's former address
         return page.go(f"/budget{query(step=step)}")
     ports, now = page.ports, page.now
     unread = (await ports.store.changes.page(ChangeFilter(matters=True, unseen_by=page.reader), _READ)).items
     changes = unread or (await ports.store.changes.page(ChangeFilter(matters=True), _READ)).items
-    allocation, status = ports.control.allocation.view(), ports.control.health.status()
+    known = await ports.store.sites.get_many(list({change.site_id for change in changes}))
+    allocation = ports.control.allocation.view()
+    trouble, troubled = await _trouble(page, _ALL_TROUBLED if needs else _TROUBLED)
+    looked_at = await ports.store.changes.look(page.reader, now)
     hours = await ports.store.history.found_by_hour(now - _DAY, now)
     return page.show(
         "overview.html",
         allocation=allocation,
-        news=_rows(changes)[:_SHOWN],
+        news=_rows(changes, {site.id: site.spec.tags for site in known})[:_SHOWN],
         sent=await ports.store.changes.sent_by([change.id for change in changes]),
         is_news=bool(unread),
         news_sites=len({change.site_id for change in unread}),
         more=len(unread) == _READ,
-        trouble=await _trouble(page),
-        trouble_count=sum(status.by_state.get(state, 0) for state in _TROUBLES),
+        looked_at=looked_at,
+        since=None if looked_at is None else await ports.store.changes.found_since(looked_at, _COUNTED),
+        counted=_COUNTED,
+        trouble=trouble,
+        trouble_count=troubled,
         found=sum(hours),
         steps=await first_steps(page),
         quiet=await quiet_numbers(page),
@@ -65,29 +78,30 @@ async def today(page: Shown, step: str = Query("", max_length=10)) -> Response:
     )
 
 
-def _rows(changes: list[Change]) -> list[NewsRow]:
+def _rows(changes: list[Change], tags: Mapping[int, Sequence[str]]) -> list[NewsRow]:
     """Returns the changes, newest first; those that follow each other and say the same become one row."""
     rows = []
     for _summary, same in groupby(changes, key=lambda change: change.summary or change.id):
         together = list(same)
         sites = {change.site_id for change in together}
         if len(sites) > 1:
-            rows.append(NewsRow(together[0], len(sites)))
+            common = set.intersection(*(set(tags.get(site, ())) for site in sites))
+            tag = next((tag for tag in tags.get(together[0].site_id, ()) if tag in common), "")
+            rows.append(NewsRow(together[0], len(sites), tag))
         else:
             rows += [NewsRow(change, 1) for change in together]
     return rows
 
 
-async def _trouble(page: Page) -> list[tuple[SiteSchema, StandingShown]]:
-    """Returns the first sites that need their user, with how they stand."""
-    ports = page.ports
-    status = ports.control.health.status()
-    sites: list[Site] = list(await ports.store.sites.moved(_TROUBLED, REDIRECT_CONFIRMATIONS))
-    for state in _TROUBLES:
-        if len(sites) < _TROUBLED:
-            sites += (await ports.store.sites.page(state=state, limit=_TROUBLED - len(sites))).items
-    shown = await shown_sites(ports, sites)
-    return [(site, site_standing(site, page.now, offline=status.offline)) for site in shown]
+async def _trouble(page: Page, limit: int) -> tuple[list[tuple[SiteSchema, StandingShown]], int]:
+    """Returns the first sites that need their user, with how they stand, and how many need them.
+
+    One that was put right is none of them from then on, before it is checked again.
+    """
+    sites, count = await page.ports.store.sites.in_trouble(limit, REDIRECT_CONFIRMATIONS)
+    shown = await standings(page.ports, sites, page.now)
+    needing = [(site, at) for site, at in shown if at.standing is not Standing.ASKED]
+    return needing, count - len(shown) + len(needing)
 
 
 # How the daemon is, for pages that can hold no stream: they ask now and then.

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from importlib import resources
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import orjson
 from fastapi import APIRouter, Depends, Request, Response
@@ -46,12 +46,15 @@ from pollerd.errors import (
 from pollerd.limits import LeakyBuckets
 from pollerd.planning import about
 from pollerd.plots import moment_text
-from pollerd.quantities import counted
+from pollerd.scheduling.windows import zone_of
 from pollerd.texts import _
 from pollerd.timestamps import rfc3339
 from pollerd.web import words
 from pollerd.web.http import PAGE_HEADERS, POLICY, Posted, ours, posted_form, query
 from pollerd.web.words import Moment, Part, Strong, visible
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 # The stylesheet and the scripts: kept in memory, under addresses that change with their contents.
 
@@ -76,11 +79,11 @@ class Asset:
 
 # A page asks for one script, not for each of its modules in turn: a module and all that it imports become one file,
 # each module in a function of its own, so that names do not meet.
-_ENTRIES = ("page.js", "live-worker.js")
+_ENTRIES = ("page.js", "forms.js", "live-worker.js")
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
-# Of modules are left out: comments in lines of their own, and the space at the start of lines (no text has such).
-_COMMENT = re.compile(r"^\s*//.*\n|^\s+|^/\*\*.*\*/\n", re.MULTILINE)
+# Of modules are left out: comments, and the space at the start of lines (no text has such).
+_COMMENT = re.compile(r"^\s*//.*\n|^\s*/\*\*.*\*/\n|^\s+| // .*$", re.MULTILINE)
 _OF_STYLE = re.compile(rb"/\*.*?\*/\n?|^[ \t]+", re.MULTILINE | re.DOTALL)
 """Of a stylesheet: what only people need, who read it in the repository."""
 
@@ -93,7 +96,7 @@ def _bundled(entry: str, contents: Mapping[str, bytes]) -> bytes:
         if name in made:
             return
         source = _COMMENT.sub("", contents[name].decode())
-        for _ignored, needed in _IMPORT.findall(source):
+        for _names, needed in _IMPORT.findall(source):
             add(needed)
         inside = _IMPORT.sub(lambda match: f"const {match[1]} = {_variable(match[2])};", source)
         exports = ", ".join(_EXPORT.findall(source))
@@ -105,6 +108,11 @@ def _bundled(entry: str, contents: Mapping[str, bytes]) -> bytes:
 
 def _variable(name: str) -> str:
     return re.sub(r"\W", "_", name)
+
+
+_STRING = r'"((?:[^"\\\n]|\\.)*)"'
+_TEXT = re.compile(rf"\b(?:_|_parts)\({_STRING}|\bn_\(\s*{_STRING},\s*{_STRING}")
+"""A text of a script, see `texts.js`."""
 
 
 class Assets:
@@ -123,6 +131,17 @@ class Assets:
         digest = hashlib.sha256(b"\0".join(part for name, body in contents.items() for part in (name.encode(), body)))
         self.build = digest.hexdigest()[:16]
         """Names this state of the files."""
+        scripts = (contents[name].decode() for name in _ENTRIES)
+        self._texts = sorted({found for script in scripts for found in _TEXT.findall(script)})
+
+    def texts(self) -> str:
+        """Returns the texts of scripts in the language of the context, as `texts.js` reads them; empty: in English."""
+        spoken = texts.current()
+        if spoken.code == texts.ENGLISH:
+            return ""
+        translated: dict[str, object] = {text: spoken.gettext(text) for text, one, _many in self._texts if not one}
+        translated |= {one: spoken.plurals(one, many) for _text, one, many in self._texts if one}
+        return orjson.dumps(translated).decode()
 
     def url(self, name: str) -> str:
         """Returns the address of a file. Raises KeyError."""
@@ -156,7 +175,7 @@ async def manifest(request: Request) -> Response:
     document = {
         "name": "pollerd",
         "short_name": "pollerd",
-        "description": "What has changed on the pages that you watch.",
+        "description": _("The changes on the pages that you watch."),
         "id": "/",
         "start_url": "/",
         "scope": "/",
@@ -180,6 +199,7 @@ async def service_worker(request: Request) -> Response:
 UNREAD_COUNTED = 1_000
 """Unread changes are counted so far."""
 _THEME, _THEMES, _THEME_SECONDS = "pollerd-theme", frozenset({"light", "dark"}), 366 * 86_400
+_ZONE = "pollerd-zone"
 PAGE_FORM = "page"
 """Name of the forms of pages: one token serves all forms of a session."""
 _FRAGMENT = "x-fragment"
@@ -263,6 +283,14 @@ class Page:
         return chosen if chosen in _THEMES else ""
 
     @property
+    def zone(self) -> ZoneInfo | None:
+        """The reader's time zone, as the script of an earlier page noted it; None: it is not known."""
+        try:
+            return zone_of(self.request.cookies[_ZONE], _ZONE)
+        except (KeyError, InvalidValueError):
+            return None
+
+    @property
     def is_fragment(self) -> bool:
         """Whether a script asks for a part, to put it into the page that it runs in."""
         return _FRAGMENT in self.request.headers
@@ -314,6 +342,7 @@ class Page:
             "status": status,
             "version": self.web.version,
             "fragment": self.is_fragment,
+            "texts": self.web.assets.texts(),
             "csrf": _masked(csrf_token(caller, PAGE_FORM)),
             "caller": caller,
             "may_write": self.may_write,
@@ -484,10 +513,9 @@ def environment(asset_url: Callable[[str], str]) -> Environment:
         "percent": words.percent,
         "about": about,
         "how_often": words.how_often,
-        "counted": counted,
         "link": _link,
         "tag_colour": _tag_colour,
-        "shown_url": _shown_url,
+        "shown_url": shown_url,
         "host": _shown_host,
     }
     for name in made.list_templates():
@@ -507,7 +535,7 @@ def _link(url: str) -> str | None:
     return url if url.lower().startswith(("http://", "https://")) else None
 
 
-def _shown_url(url: str) -> str:
+def shown_url(url: str) -> str:
     """Returns an address as people read it: without scheme, and the slash at its end."""
     return url.partition("://")[2].removesuffix("/") or url
 
@@ -588,7 +616,7 @@ def _described(request: Request, error: Exception) -> tuple[int, str, str]:
         details = {HTTPStatus.NOT_FOUND: _("There is no such page.")}
         return (
             error.status_code,
-            HTTPStatus(error.status_code).phrase,
+            _("Not found") if error.status_code == HTTPStatus.NOT_FOUND else HTTPStatus(error.status_code).phrase,
             details.get(HTTPStatus(error.status_code), str(error.detail)),
         )
     if isinstance(error, RequestValidationError | ValidationError):
@@ -599,18 +627,18 @@ def _described(request: Request, error: Exception) -> tuple[int, str, str]:
         field = ".".join(map(str, place))
         return (
             HTTPStatus.UNPROCESSABLE_ENTITY,
-            _("That cannot be used"),
+            _("Invalid input"),
             _("{field}: must be {allowed_by}", field=field, allowed_by=allowed_by(first)),
         )
     if isinstance(error, InvalidValueError):
-        return HTTPStatus.UNPROCESSABLE_ENTITY, _("That cannot be used"), error.text
+        return HTTPStatus.UNPROCESSABLE_ENTITY, _("Invalid input"), error.text
     if isinstance(error, NotFoundError):
         return HTTPStatus.NOT_FOUND, _("Not found"), f"{error}."
     if isinstance(error, DuplicateError):
-        heading = _("Watched already") if error.what == "site" else _("There is one already")
+        heading = _("This site is watched already") if error.what == "site" else _("It exists already")
         return HTTPStatus.CONFLICT, heading, f"{error}."
-    why = _("The database does not answer: {error}. Polling goes on for what is known.", error=error)
-    return HTTPStatus.SERVICE_UNAVAILABLE, _("The database does not answer"), why
+    why = _("Database unavailable: {error}. Polling is paused until it answers.", error=error)
+    return HTTPStatus.SERVICE_UNAVAILABLE, _("Database unavailable"), why
 
 
 # Colours by choice.

@@ -65,16 +65,21 @@ def belief_plot(belief: PageBelief, width: int = WIDTH) -> str:
         length = max(x(high) - x(low), 2)
         shape = "interval" if belief.known else "interval prior"
         inside.append(f'<rect class="{shape}" x="{x(low)}" y="{_LINE - 8}" width="{length}" height="16" rx="3"/>')
-        description += _(
-            ", 90 % sure: between {how_often} and {how_often_2}", how_often=how_often(low), how_often_2=how_often(high)
-        )
+        description += _(", 90 % confidence: between {low} and {high}", low=how_often(low), high=how_often(high))
     inside.append(f'<circle class="mean" cx="{x(rate)}" cy="{_LINE}" r="6"/>')
     if polled is not None:
         at = x(polled)
         inside.append(f'<path class="polled" d="M{at} {_LINE - 12}l-6 -10h12z"/>')
-        inside.append(text(min(max(at, _LABEL), width - _LABEL), 10, f"polled {how_often(polled)}", anchor="middle"))
-        description += f"; polled {how_often(polled)}"
-    inside.append(text(_LEFT, HEIGHT - 6, "● mean   ▬ 90 % interval   ▼ how often it is polled", name="key"))
+        inside.append(
+            text(
+                min(max(at, _LABEL), width - _LABEL),
+                10,
+                _("checked {how_often}", how_often=how_often(polled)),
+                anchor="middle",
+            )
+        )
+        description += _("; checked {how_often}", how_often=how_often(polled))
+    inside.append(text(_LEFT, HEIGHT - 6, _("● mean   ▬ 90 % interval   ▼ how often it is checked"), name="key"))
     said, title = f"{description}.", _("Estimated rate of change")
     return framed("".join(inside), width, HEIGHT, key=_named("belief-plot", width), title=title, description=said)
 
@@ -138,7 +143,7 @@ def benefit_plot(
     curve = [(polls, found) for polls, found in curve if polls > 0]
     if len(curve) < 2 or curve[0][0] >= curve[-1][0]:
         return None
-    most = max(max(found for _ignored, found in curve), scheduled, uniform or 0.0)
+    most = max(max(found for _polls, found in curve), scheduled, uniform or 0.0)
     if most <= 0:
         return None
     x = Scale(curve[0][0], curve[-1][0], _BENEFIT_LEFT, width - _BENEFIT_RIGHT, log=True)
@@ -197,9 +202,9 @@ def _drawn(
     first, last = rows[0], rows[-1]
     description = (
         _(
-            "{sentence} {sentence_2} Now {scheduled} an hour",
-            sentence=first.sentence,
-            sentence_2=last.sentence,
+            "{first} {last} Now {scheduled} an hour",
+            first=first.sentence,
+            last=last.sentence,
             scheduled=figure(scheduled),
         )
         + ("" if uniform is None else _(", if polled equally {uniform}", uniform=figure(uniform)))
@@ -338,11 +343,11 @@ def poll_strip(
     ]
     total = (int(every.sum()), int(found.sum()), int(failed.sum()))
     description = n_(
-        "{count} poll, {total:,} found a change, {total_2:,} failed.",
-        "{count} polls, {total:,} found a change, {total_2:,} failed.",
+        "{count} poll, {found:,} found a change, {failed:,} failed.",
+        "{count} polls, {found:,} found a change, {failed:,} failed.",
         total[0],
-        total=total[1],
-        total_2=total[2],
+        found=total[1],
+        failed=total[2],
     )
     return Strip(
         framed(

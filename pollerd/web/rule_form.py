@@ -13,8 +13,6 @@ from pollerd.site_settings import DAYS
 from pollerd.texts import _
 from pollerd.web.http import PostedForm, tags_in_one_field
 
-FormValues = Mapping[str, Any]
-"""Field of the form -> its text; of `LISTS`: the texts that are chosen; `quiet`: rows of from, to and days."""
 LISTS = ("event", "channel", "media", "except", "day")
 _WORDS = ("summary", "added", "removed")
 _SCOPE = ("ids", "tags", "hosts", "selections")

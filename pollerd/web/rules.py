@@ -14,12 +14,12 @@ from pollerd.api.notifications import RuleSchema
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.events import EventKind
 from pollerd.model import Media, OutcomeKind
-from pollerd.site_settings import DAYS
 from pollerd.texts import N_, _
 from pollerd.web.alerts import READY, alerts_page, event_words
 from pollerd.web.http import Posted, PostedForm
 from pollerd.web.page import Page, Shown, page_router
 from pollerd.web.rule_form import document_of_form, field_of, sent_values, values_of
+from pollerd.web.words import DAY_WORDS
 
 router = page_router(prefix="/rules")
 RuleId = Annotated[int, Path(ge=1, le=MAX_ID)]
@@ -31,9 +31,6 @@ _READY: dict[str, dict[str, Any]] = {
     "failures": {"events": [*_FAILURES, *_OF_DAEMON]},
 }
 _SECONDS = {"1h": 3_600.0, "8h": 28_800.0, "1d": 86_400.0, "7d": 604_800.0}
-_FAILED_CHECKS = [
-    (kind.value, kind.value.replace("_", " ")) for kind in OutcomeKind if kind.failed and kind is not OutcomeKind.BODY
-]
 _NOTHING_TO_UNDO = N_("This was undone already, or more than a day has passed.")
 Short = Annotated[Words, Query(max_length=300)]
 
@@ -97,9 +94,9 @@ async def _form(
         error=error or ("", ""),
         channels=channels,
         kinds=kinds,
-        media=[media.value for media in Media],
-        failures=_FAILED_CHECKS,
-        days=DAYS,
+        media=[(media.value, media.in_words) for media in Media],
+        failures=[(kind.value, kind.in_words) for kind in OutcomeKind if kind.failed and kind is not OutcomeKind.BODY],
+        days=[(day, _(name)) for day, name in DAY_WORDS.items()],
         titles=await _titles(page, values["ids"]),
     )
 
@@ -108,7 +105,7 @@ async def _titles(page: Page, ids: str) -> list[str]:
     """Returns titles or addresses of the sites that the field names."""
     numbers = [int(text) for text in ids.replace(",", " ").split() if text.isdecimal() and len(text) < 19][:20]
     sites = await page.ports.store.sites.get_many(numbers) if numbers else []
-    return [site.spec.title or site.spec.url for site in sites]
+    return [site.title or site.spec.url for site in sites]
 
 
 @router.post("/new")
@@ -153,7 +150,7 @@ async def mute_rule(page: Shown, rule_id: RuleId, form: Posted) -> Response:
     """Mutes a rule for a while; without a time it sends again."""
     chosen = form.text("for")
     if chosen and chosen not in _SECONDS:
-        raise InvalidValueError("for", _("one of ") + ", ".join(_SECONDS), chosen)
+        raise InvalidValueError("for", _("one of {names}", names=", ".join(_SECONDS)), chosen)
     async with page.ports.turn:
         until = page.now + _SECONDS[chosen] if chosen else None
         await page.ports.control.notifications.mute_rule(rule_id, until)

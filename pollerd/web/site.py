@@ -9,14 +9,12 @@ from fastapi import Query, Response
 
 from pollerd.api.common import shown_values
 from pollerd.api.http import ApiPorts, Caller, Cursor, SiteId
-from pollerd.api.inputs import check_selections
 from pollerd.api.reads import reads_in_words
 from pollerd.api.selections import SelectionStatus
 from pollerd.api.signals import site_signals
 from pollerd.api.sites import (
     SitePatch,
     SiteSchema,
-    current_site,
     redirect_proposal,
     shown_site,
     site_changes,
@@ -31,9 +29,9 @@ from pollerd.urls import normalise_url
 from pollerd.web import counts_form, fetch_form
 from pollerd.web.counts_form import form_of
 from pollerd.web.explanation import half_life_in_words, words
-from pollerd.web.fetch_form import form_fields, json_in, text_of, value_in, when_values
+from pollerd.web.fetch_form import form_fields, text_of, value_in, when_values
 from pollerd.web.http import Posted, PostedForm
-from pollerd.web.page import Page, Shown, for_both, page_router
+from pollerd.web.page import Shown, for_both, page_router
 from pollerd.web.plots import NARROW, WIDTH, PageBelief, belief_plot, poll_strip
 from pollerd.web.standing import POLLS_TO_LEARN, site_standing
 
@@ -53,7 +51,8 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
     site = await ports.store.sites.get(site_id)
     if days is None:  # all that there is, so far
         days = next((span for span in _SPANS[:2] if now - site.created_at < span * _DAY), _USUAL_SPAN)
-    shown = await current_site(ports, site)
+    live = await ports.control.sites.current(site_id)
+    shown = SiteSchema.of(site, live, ports.store.sites.tags.in_force)
     explained = await ports.control.sites.explain(site_id)
     changes = await ports.store.changes.page(ChangeFilter(site_id=site_id), _VERSIONS)
     states = await ports.store.history.selection_states(site_id)
@@ -65,7 +64,12 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
     return page.show(
         "site.html",
         site=shown,
-        standing=site_standing(shown, now, offline=ports.control.health.status().offline),
+        standing=site_standing(
+            shown,
+            now,
+            offline=ports.control.health.status().offline,
+            asked=live is not None and live.asked,
+        ),
         now=now,
         learned=shown.polls >= POLLS_TO_LEARN,
         explained=explained,
@@ -173,9 +177,7 @@ async def delete(page: Shown, site_id: SiteId, caller: Caller) -> Response:
 
 @router.post("/{site_id:id}")
 async def change_site(page: Shown, site_id: SiteId, form: Posted) -> Response:
-    """Takes its settings from the form; with the button "preview" shows what the selections would keep instead."""
-    if form.has("preview"):
-        return await _preview(page, site_id, form)
+    """Takes its settings from the form."""
     async with page.ports.turn:
         await page.ports.control.sites.update(
             site_id, lambda site: site_changes(site.spec, SitePatch.model_validate(_patch(form, site.spec)))
@@ -198,13 +200,6 @@ def _patch(form: PostedForm, own: SiteSpec) -> dict[str, Any]:
         if form.text(setting.name).replace("\r", "") != text_of(setting, getattr(own, setting.name)).strip()
     )
     return {setting.name: value_in(form, setting) for setting in edited}
-
-
-async def _preview(page: Page, site_id: int, form: PostedForm) -> Response:
-    selections = check_selections(json_in("selections", form.text("selections")) or {"default": {}})
-    preview = await page.ports.control.preview.of_stored(site_id, selections)
-    site = await shown_site(page.ports, await page.ports.store.sites.get(site_id))
-    return page.show("preview.html", site=site, preview=preview, selections_text=form.text("selections"))
 
 
 ROUTERS = (router,)

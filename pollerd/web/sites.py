@@ -15,7 +15,7 @@ from msgspec import structs
 from pollerd.api.http import Caller, Words
 from pollerd.api.inputs import check_selections
 from pollerd.api.jobs import BulkChange
-from pollerd.api.sites import MAX_CURSOR, NewSite, SiteSchema, number_of_sites, shown_sites, site_filter
+from pollerd.api.sites import MAX_CURSOR, NewSite, SiteSchema, number_of_sites, site_filter
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.lists.recognise import AddressKind
 from pollerd.model import JobAction, Site, SiteState
@@ -26,7 +26,7 @@ from pollerd.urls import MAX_URL_LENGTH
 from pollerd.web.http import Posted, PostedForm, number_of, one_of, query, seconds_of, within
 from pollerd.web.page import Page, Shown, page_router, take_look
 from pollerd.web.plots import mini_strip
-from pollerd.web.standing import StandingShown, site_standing
+from pollerd.web.standing import StandingShown, standings
 from pollerd.web.words import JOB_DONE
 
 router = page_router(prefix="/sites")
@@ -49,11 +49,11 @@ _SORTS = [
     ("-last_change", N_("last change")),
     ("-rate", N_("changes most often")),
     ("rate", N_("changes least often")),
-    ("-failures", N_("fails longest")),
+    ("-failures", N_("most failures")),
     ("url", N_("address")),
     ("title", N_("title")),
-    ("-last_poll", N_("last poll")),
-    ("next_poll", N_("next poll")),
+    ("-last_poll", N_("last check")),
+    ("next_poll", N_("next check")),
 ]
 _RATES = [("24", N_("at least hourly")), ("1", N_("at least daily")), ("0.14", N_("at least weekly"))]
 _SPANS = [("1h", N_("in the last hour")), ("1d", N_("in the last day")), ("7d", N_("in the last week"))]
@@ -147,13 +147,11 @@ async def site_rows(page: Page, sites: Sequence[Site]) -> list[SiteRow]:
     times = await ports.store.changes.times(ids, now - _STRIP_SECONDS)
     selecting = [site.id for site in sites if site.spec.selections]
     states = await ports.store.history.selection_states_of(selecting) if selecting else {}
-    offline = ports.control.health.status().offline
     rows = []
-    for site in await shown_sites(ports, sites):
+    for site, standing in await standings(ports, sites, now):
         readings = [reading for state in states.get(site.id, ()) for reading in state.readings.values() if reading.text]
         moments = times.get(site.id, [])
         value = " ".join(filter(None, (readings[0].currency, readings[0].text))) if readings else ""
-        standing = site_standing(site, now, offline=offline)
         rows.append(SiteRow(site, standing, mini_strip(moments, now, _STRIP_SECONDS), len(moments), value))
     return rows
 

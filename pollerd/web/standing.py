@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pollerd.api.http import ApiPorts
 from pollerd.api.sites import SiteSchema
 from pollerd.errors import InvalidValueError
-from pollerd.model import OutcomeKind, SiteState
+from pollerd.model import Detail, OutcomeKind, Site, SiteState
 from pollerd.scheduling.windows import opening_times, windows_of
-from pollerd.texts import N_, _
+from pollerd.texts import N_, _, recognised
 
 POLLS_TO_LEARN = 5
 """With fewer checks a site has no rate and no chance of its own."""
 _OVERDUE = 1.1
 """Of its maximum time between two checks: later than this it is overdue."""
-_NO_TEXT = "the page has no text"
-"""So begins the detail of an answer without text; see `detection.html.why_no_text`."""
+_NO_TEXT = (
+    Detail.NO_TEXT_BUT_FRAMES,
+    Detail.NO_TEXT_BUT_ANOTHER_PAGE,
+    Detail.NO_TEXT_WITHOUT_SCRIPTS,
+    Detail.NO_TEXT,
+)
+_FAILED = (Detail.STATUS_WITHOUT_PAGE, Detail.STATUS, Detail.REDIRECT_LOOP)
 
 
 class Standing(StrEnum):
@@ -24,6 +31,7 @@ class Standing(StrEnum):
 
     PAUSED = "paused"
     OFFLINE = "offline"
+    ASKED = "asked"
     BLOCKED = "blocked"
     FAILING = "failing"
     NEW = "new"
@@ -38,6 +46,7 @@ class Standing(StrEnum):
 _SHOWN = {
     Standing.PAUSED: ("‖", N_("paused")),
     Standing.OFFLINE: ("▲", N_("no internet connection")),
+    Standing.ASKED: ("○", N_("to be checked next")),
     Standing.BLOCKED: ("▲", N_("blocked")),
     Standing.FAILING: ("✕", N_("failing")),
     Standing.NEW: ("○", N_("new, not read yet")),
@@ -80,12 +89,29 @@ class StandingShown:
         return _(_SHOWN[self.standing][1])
 
 
-def site_standing(site: SiteSchema, now: float, *, offline: bool = False) -> StandingShown:
+async def standings(ports: ApiPorts, sites: Sequence[Site], now: float) -> list[tuple[SiteSchema, StandingShown]]:
+    """Returns sites as they are shown at `now`, epoch s, with how they stand."""
+    live = await ports.control.sites.shown([site.id for site in sites])
+    offline, tags, shown = ports.control.health.status().offline, ports.store.sites.tags.in_force, []
+    for site in sites:
+        schema, known = SiteSchema.of(site, live.get(site.id), tags), live.get(site.id)
+        asked = known is not None and known.asked
+        shown.append((schema, site_standing(schema, now, offline=offline, asked=asked)))
+    return shown
+
+
+def site_standing(site: SiteSchema, now: float, *, offline: bool = False, asked: bool = False) -> StandingShown:
     """Returns how a site stands at `now`, epoch s.
 
-    offline: whether our own link is down. "Fine" says that the last answer was good and had text, and that five checks
-    at least were made.
+    offline: whether our own link is down. asked: whether its next check comes before all others; then a trouble of the
+    last one says nothing any more. "Fine" says that the last answer was good and had text, and that five checks at
+    least were made.
     """
+    at = _standing(site, now, offline=offline)
+    return StandingShown(Standing.ASKED) if asked and at.trouble is not None else at
+
+
+def _standing(site: SiteSchema, now: float, *, offline: bool) -> StandingShown:
     outcome = site.last_outcome
     if site.state is SiteState.PAUSED:
         return StandingShown(Standing.PAUSED)
@@ -101,8 +127,8 @@ def site_standing(site: SiteSchema, now: float, *, offline: bool = False) -> Sta
         moved = Trouble(
             _("moved for good to {url}", url=site.redirect_proposal), _("Use the new address"), "/accept-redirect", True
         )
-    if site.last_detail.startswith(_NO_TEXT):
-        return StandingShown(Standing.EMPTY, moved or _without_text(site.last_detail))
+    if no_text := recognised(site.last_detail, _NO_TEXT):
+        return StandingShown(Standing.EMPTY, moved or _without_text(*no_text))
     return StandingShown(_reading(site, now), moved)
 
 
@@ -128,17 +154,18 @@ def _is_closed(site: SiteSchema, now: float) -> bool:
     return windows is not None and not opening_times(windows).is_open(now)
 
 
-def _without_text(detail: str) -> Trouble:
-    if "script" in detail:
+def _without_text(detail: str, values: Mapping[str, str]) -> Trouble:
+    if detail == Detail.NO_TEXT_WITHOUT_SCRIPTS:
         return Trouble(_("nearly empty without scripts"), _("Use the browser"), "#when")
-    if "frames" in detail or "sends browsers on" in detail:
-        return Trouble(detail, _("Change its address"), "#settings")
-    return Trouble(_("the page has no text"), _("Use the browser"), "#when")
+    if detail == Detail.NO_TEXT:
+        return Trouble(_(detail), _("Use the browser"), "#when")
+    return Trouble(_(detail, **values), _("Change its address"), "#settings")
 
 
 def _trouble(site: SiteSchema, outcome: OutcomeKind) -> Trouble:
     """Returns why the last poll failed, and what helps."""
-    detail = site.last_detail or outcome.value.replace("_", " ")
+    known, values = recognised(site.last_detail, _FAILED) or ("", {})
+    detail = _(known, **values) if known else site.last_detail or outcome.in_words
     match outcome:
         case OutcomeKind.DENIED:
             return Trouble(
@@ -152,12 +179,12 @@ def _trouble(site: SiteSchema, outcome: OutcomeKind) -> Trouble:
             return Trouble(_("the part that counts was not found"), _("Repair it"), "#counts")
         case OutcomeKind.NOT_FOUND | OutcomeKind.GONE:
             return Trouble(_("the page is gone ({detail})", detail=detail), _("Change its address"), "#settings")
-        case _ if "status 401" in detail:
+        case _ if values.get("status") == "401":
             return Trouble(_("asks for a user name and password (401)"), _("Enter the password"), "#when")
-        case _ if "status 403" in detail:
+        case _ if values.get("status") == "403":
             return Trouble(_("refuses programs, or clients that are not signed in (403)"), _("Send a cookie"), "#when")
-        case _ if "status 202" in detail:
+        case _ if values.get("status") == "202":
             return Trouble(_("answers with a test instead of the page (202)"), _("Use the browser"), "#when")
-        case OutcomeKind.PROTOCOL_ERROR if "redirect loop" in detail:
+        case OutcomeKind.PROTOCOL_ERROR if known == Detail.REDIRECT_LOOP:
             return Trouble(_("redirects clients without its cookies in circles"), _("Send a cookie"), "#when")
     return Trouble(detail, _("Try again now"), "/resume", posts=True)

@@ -10,20 +10,20 @@ from pollerd.allocation import registry
 from pollerd.allocation.registered import OBJECTIVES
 from pollerd.api.allocation import AllocationPatch
 from pollerd.errors import InvalidValueError
-from pollerd.texts import _
+from pollerd.texts import N_, _
 from pollerd.web import plots
 from pollerd.web.http import Posted, PostedForm
 from pollerd.web.page import Shown, drawing, page_router
 
 router = page_router(prefix="/system")
-_LEVELS = ("debug", "info", "warning", "error")
+_LEVELS = {"debug": N_("debug"), "info": N_("info"), "warning": N_("warning"), "error": N_("error")}
 
 
 @router.get("")
 async def show_system(page: Shown, level: Annotated[str, Query(max_length=10)] = "info") -> Response:
     """All of it."""
     if level not in _LEVELS:
-        raise InvalidValueError("level", _("one of ") + ", ".join(_LEVELS), level)
+        raise InvalidValueError("level", _("one of {names}", names=", ".join(_LEVELS)), level)
     view: Any = await page.ports.control.allocation.over_budgets()
     points = [
         plots.DecilePoint(decile.polls, decile.predicted, decile.found)
@@ -42,10 +42,13 @@ async def show_system(page: Shown, level: Annotated[str, Query(max_length=10)] =
         calibration=drawing(plots.calibration_plot(points)),
         calibration_sentence=plots.sentence(points),
         database=database,
+        steps_dismissed=database is None
+        and page.may_write
+        and await page.ports.store.changes.has_dismissed_steps(page.reader),
         settings=page.web.settings,
         lines=page.web.log_lines(level),
         level=level,
-        levels=[(one, one) for one in _LEVELS],
+        levels=list(_LEVELS.items()),
     )
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+import string
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pollerd.plots import moment_text
+from pollerd.site_settings import DAYS
 from pollerd.texts import N_, _, localised
 
 
@@ -36,6 +38,30 @@ class Strong:
 
 Part = str | Moment | Strong
 Sentence = tuple[Part, ...]
+
+
+def sentence(english: str, /, **values: Part | None) -> Sentence:
+    """Returns a text in the reader's language with the values of its `{name}`s; `N_` marks it where it is used."""
+    try:
+        return _filled(_(english), values)
+    except (KeyError, ValueError):  # a translation that names another value, or is no template
+        return _filled(english, values)
+
+
+def _filled(template: str, values: Mapping[str, Part | None]) -> Sentence:
+    parts: list[Part] = []
+    for before, name, _spec, _conversion in string.Formatter().parse(template):
+        parts.append(before)
+        value = None if name is None else values[name]
+        if value is not None:
+            parts.append(value)
+    return tuple(part for part in parts if part != "")
+
+
+def in_a_row(*sentences: Sentence) -> Sentence:
+    """Returns sentences as one, with a space between them; empty ones are skipped."""
+    said = [one for one in sentences if one]
+    return tuple(part for number, one in enumerate(said) for part in ((" ", *one) if number else one))
 
 
 def plain(sentence: Iterable[Part]) -> str:
@@ -93,6 +119,11 @@ def how_often(per_day: float) -> str:
     return _("less than once a year")
 
 
+DAY_WORDS: Mapping[str, str] = dict(
+    zip(DAYS, (N_("Mon"), N_("Tue"), N_("Wed"), N_("Thu"), N_("Fri"), N_("Sat"), N_("Sun")), strict=True)
+)
+
+
 # Makes text from outside harmless to look at: control and direction characters become symbols, long text is cut.
 
 SHOWN = 2_000
@@ -136,9 +167,9 @@ JOB_DONE = {
     "pause": N_("paused"),
     "resume": N_("resumed"),
     "tag": N_("tagged"),
-    "untag": N_("a tag removed"),
-    "weight": N_("given a weight"),
-    "limits": N_("given an interval"),
+    "untag": N_("with a tag removed"),
+    "weight": N_("with another weight"),
+    "limits": N_("with another interval"),
     "delete": N_("deleted"),
     "poll": N_("to be checked at once"),
 }

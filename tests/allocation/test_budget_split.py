@@ -100,9 +100,14 @@ def test_prices_are_equal_where_a_node_is_between_its_bounds(
 @settings(max_examples=200, deadline=None)
 def test_a_division_is_held_until_it_differs(budget: float, cluster: tuple[Rates, list[PriceCurve | None]]) -> None:
     best = divide_budget(budget, *cluster).grants
-    near = best * (1 - HELD_SHARE / 10)
-    kept = divide_budget(budget, *cluster, held=near).grants
-    np.testing.assert_array_equal(kept, near)
+    near = best * np.where(np.arange(len(best)) % 2, 1.0, 1 - HELD_SHARE / 5)
+    near *= budget / near.sum()
+    # What a node had that left, or what came to the budget, belongs to those that are there.
+    for share in (1.0, 1 - HELD_SHARE / 10):
+        kept = divide_budget(budget, *cluster, held=near * share).grants
+        np.testing.assert_allclose(kept, near, rtol=1e-11)
+        again = divide_budget(budget, *cluster, held=kept).grants
+        np.testing.assert_allclose(again, kept, rtol=1e-15, err_msg="it is held from then on")
     for other in (best * 1.001, best * 0.98, np.full(len(best), np.nan)):
         np.testing.assert_allclose(divide_budget(budget, *cluster, held=other).grants, best)
 

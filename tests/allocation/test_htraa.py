@@ -118,15 +118,16 @@ class Pages:
 
 @pytest.mark.parametrize("updating", ["reward-penalty", "reward-inaction", "inaction-penalty"])
 def test_two_pages_converge_to_the_optimum(updating: str, any_seed: int) -> None:
-    """At the optimum x = λ / Σλ (equal d_i). The share of 2,000 polls after 3,000 lies within .2 of it.
+    """At the optimum x = λ / Σλ (equal d_i). The share of 6,000 polls after 3,000 lies within .2 of it.
 
-    Over 24 seeds its standard deviation was .020, .022 and .036: a false alarm is rarer than 1 in 10^6.
+    Over 24 seeds the standard deviation of that of 2,000 was .020, .022 and .036, and over 16 seeds that of 6,000 with
+    the last way of updating, which moves most, .022 about .760: the bound lies beyond eight of them.
     """
     rate = np.array([0.03, 0.01])
     allocator, pages = made(2, any_seed, updating=updating, reorder=False, resolution=100), Pages(rate, any_seed)
     pages.poll(allocator, 3000)
-    polled = pages.poll(allocator, 2000)
-    assert polled[0] / 2000 == pytest.approx(0.75, abs=0.2)
+    polled = pages.poll(allocator, 6000)
+    assert polled[0] / 6000 == pytest.approx(0.75, abs=0.2)
 
 
 @pytest.fixture

@@ -11,8 +11,6 @@ from pollerd.api.events import MAX_EVENTS, EventsRead, SharedChanges
 from pollerd.model import Change, Media
 from pollerd.storage.changes import ChangeFilter, ChangesRead, ChangeStore
 
-EVERY = ChangeFilter()
-
 
 class History:
     """A database of changes that counts how often it is read."""

@@ -63,11 +63,19 @@ class Running:
 
     async def polls(self, site_id: int) -> list[Poll]:
         """All polls of the site, oldest first."""
-        return (await self.store.history.list_polls(site_id, limit=1000, order=Order.OLDEST)).items
+        found = page = await self.store.history.list_polls(site_id, limit=1000, order=Order.OLDEST)
+        while page.next_cursor is not None:
+            page = await self.store.history.list_polls(site_id, 1000, page.next_cursor)
+            found.items.extend(page.items)
+        return found.items
 
     async def changes(self) -> list[Change]:
         """All changes, oldest first."""
-        return (await self.store.changes.page(limit=1000, order=Order.OLDEST)).items
+        found = page = await self.store.changes.page(limit=1000, order=Order.OLDEST)
+        while page.next_cursor is not None:
+            page = await self.store.changes.page(limit=1000, cursor=page.next_cursor)
+            found.items.extend(page.items)
+        return found.items
 
     async def polled(self, site_id: int, times: int, seconds: float = 60.0) -> list[Poll]:
         """Waits until the site has that many committed polls, of which the daemon knows."""

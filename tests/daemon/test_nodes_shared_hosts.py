@@ -101,7 +101,7 @@ async def test_hosts_keep_their_intervals_although_nodes_are_redirected_to_each_
         rows = await shared_rows(database)
         assert rows
         before = len(origin.hits())
-        await until(lambda: len(origin.hits()) > before + 10 * HOSTS, 120.0)
+        await until(lambda: len(origin.hits()) > before + 5 * HOSTS, 120.0)
         await every_host_polled(origin)
         for one in (a, b):
             found = Counter([poll.outcome for site in sites_of(one.running) for poll in await one.running.polls(site)])
@@ -113,14 +113,14 @@ async def test_hosts_keep_their_intervals_although_nodes_are_redirected_to_each_
     assert origin.most_concurrent == 1, "each host is asked by one at a time"
 
 
-async def reserve(running: Running, name: str) -> HostReservations | None:
-    """Has a node reserve a host for a request; None: it could not within five seconds."""
+async def reserve(running: Running, name: str, seconds: float = 60.0) -> HostReservations | None:
+    """Has a node reserve a host for a request; None: it could not in so long."""
     hosts, clock = hosts_of(running), running.daemon.parts.runtime.clock
     assert await shared_of(running).enter(name, running) is None
     slot = hosts.slot_of(name)
     assert slot is not None
     reservations = HostReservations(hosts=hosts, own=-1, clock=clock)
-    if not await reservations.wait(slot, clock() + WAIT_SECONDS):
+    if not await reservations.wait(slot, clock() + seconds):
         return None
     assert shared_of(running).may_write(name)
     reservations.take(slot, clock())
@@ -143,7 +143,7 @@ async def test_a_host_is_asked_by_nobody_else_while_a_node_has_it_and_is_paused_
         before = requests_to(origin, name)
         await asyncio.sleep(7.0)  # longer than a claim holds without renewal
         assert requests_to(origin, name) == before
-        assert await reserve(b.running, name) is None, "its owner waits, too"
+        assert await reserve(b.running, name, WAIT_SECONDS) is None, "its owner waits, too"
         hosts, clock = hosts_of(a.running), a.running.daemon.parts.runtime.clock
         slot = hosts.slot_of(name)
         assert slot is not None
@@ -192,7 +192,8 @@ async def test_a_claim_that_cannot_be_renewed_permits_nothing_and_goes_on_when_i
     async def unavailable(*_: object) -> NoReturn:
         raise DatabaseUnavailableError("it does not answer")
 
-    async with two_nodes(database, origin) as (a, b, there):
+    # Such long requests that the claim is not over in the database meanwhile: the other node might have it first then.
+    async with two_nodes(database, origin, total_seconds=60.0) as (a, b, there):
         name = host_of(await url_of(b, there))
         had = await reserve(a.running, name)
         assert had is not None
@@ -200,7 +201,7 @@ async def test_a_claim_that_cannot_be_renewed_permits_nothing_and_goes_on_when_i
         with monkeypatch.context() as patch:
             patch.setattr(SharedHostStore, "turn", unavailable)
             await until(lambda: not shared_of(a.running).may_write(name))
-            assert await reserve(b.running, name) is None, "no claim can be had: the request is put off"
+            assert await reserve(b.running, name, WAIT_SECONDS) is None, "no claim can be had: the request is put off"
             assert shared_of(b.running).wait_of(name) >= 5.0
         await until(lambda: shared_of(a.running).may_write(name))
         assert requests_to(origin, name) == before

@@ -161,7 +161,7 @@ async def assert_paused(running: Running, origin: Origin, code: str) -> None:
     seen = -1
     while seen < len(origin.hits()):  # what was under way may still arrive; then nothing does
         seen = len(origin.hits())
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(0.5)  # in which it would ask for 25 pages
 
 
 async def assert_goes_on(running: Running, origin: Origin) -> None:
@@ -192,9 +192,9 @@ async def assert_nothing_lost_nothing_twice(running: Running, origin: Origin, tr
     for site_id in ids:
         await running.control.sites.pause(site_id, True)
     await running.settled()
-    assert len(await running.changes()) < 1000
+    changes = await running.changes()
     for page, site_id in enumerate(ids):
-        own = [change for change in await running.changes() if change.site_id == site_id]
+        own = [change for change in changes if change.site_id == site_id]
         versions = await chain(running, own)
         assert versions == sorted(set(versions)), "only newer ones, each once"
         assert versions[-1] == truth.current[page], "the last was found"

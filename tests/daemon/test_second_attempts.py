@@ -9,11 +9,13 @@ import pytest
 from aiohttp import web
 
 from pollerd.daemon.announcer import Announcer
+from pollerd.daemon.rules_in_force import RulesInForce
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage.store import Store
 from pollerd.storage.values import Batch, CommitResult, PollRecord
 from tests.daemon.conftest import Start
+from tests.daemon.test_notifications import SLOWLY
 from tests.daemon.test_selections import found, page, polled_again, put, selections, state_of
 from tests.support.origin import Origin, Page, until
 
@@ -94,3 +96,35 @@ async def test_an_edit_while_the_site_is_polled_has_it_polled_again_at_once(orig
         await until(lambda: len(origin.hits("/slow")) == 2)
         await running.polled(site, 1)
         assert (await state_of(running, site)).version != b""
+
+
+async def test_polls_that_storage_leaves_out_open_no_incident_and_are_not_counted(
+    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin.pages["/p"] = Page(status=500)
+    noted, left_out, commit, opened = list[Any](), 0, Store.commit, RulesInForce.opened
+
+    async def losing(self: Store, batch: Batch) -> CommitResult:
+        nonlocal left_out
+        for record in batch.records:
+            if record.incidents_opened and not left_out:
+                await self.sites.delete(record.poll.site_id, record.poll.at)
+        result = await commit(self, batch)
+        left_out += len(result.skipped)
+        return result
+
+    def opening(self: RulesInForce, incidents: Any) -> None:
+        noted.extend(incidents)
+        opened(self, incidents)
+
+    monkeypatch.setattr(Store, "commit", losing)
+    monkeypatch.setattr(RulesInForce, "opened", opening)
+    async with start(scheduling=SLOWLY, private_channels=True) as running:
+        await running.control.notifications.add_channel("hook", "webhook", {"url": origin.url("/hook")})
+        rule = {"events": ["site.failing"], "failing": {"after_polls": 2}}
+        await running.control.notifications.add_rule({"name": "all", "channels": ["hook"], **rule})
+        await running.add(origin.url("/p"))
+        await until(lambda: left_out >= 2)
+        assert noted == []
+        assert running.metric("pollerd_polls_total", outcome="server_error") == 1
+        assert await running.store.notifications.rules.incidents() == []

@@ -21,9 +21,6 @@ def values(text: str) -> bytes:
     return normalise(text.encode(), "application/json").content
 
 
-MANY_KEYS = json.dumps(dict.fromkeys(map(str, range(300)), 1)).encode()
-
-
 @pytest.mark.parametrize(
     ("before", "after", "media", "line"),
     [

@@ -118,7 +118,10 @@ def test_the_forms_that_differ_are_named_with_an_example() -> None:
     ["1 s ", "view ", "1,", "about ", "1 hour, ", "online ", "|", "1 people ", "浏览 ", "generated ", "9", "today "],
 )
 def test_hostile_lines_take_no_more_than_their_length(line: str) -> None:
-    """Twice the text takes about twice the time: the bound is thrice over the whole of five doublings."""
+    """Twice the text takes about twice the time: the bound is thrice over the whole of five doublings.
+
+    By the least of several times of each: what a busy machine adds is not the text's.
+    """
 
     def seconds(times: int) -> float:
         content = ("\n".join([line * (3_000 // len(line)) + " view 1 s ago sec 前"] * times)).encode()
@@ -126,8 +129,8 @@ def test_hostile_lines_take_no_more_than_their_length(line: str) -> None:
         without_forms(content, tuple(NoiseForm))
         return time.process_time() - began
 
-    seconds(1)
-    assert seconds(32) < 3 * 32 * max(seconds(1), 0.002)
+    bound = 3 * 32 * max(min(seconds(1) for _ in range(5)), 0.002)
+    assert any(seconds(32) < bound for _ in range(3))
 
 
 AT = 1_795_876_320.0  # 14:32:00 UTC

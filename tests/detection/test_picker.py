@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from pollerd.detection.selection.expressions.css import compile_css
-from pollerd.detection.selection.picker import Offer, PickedPage, absolute_path, is_made_by_tools, lines_of, offers
+from pollerd.detection.selection.picker import (
+    Offer,
+    PickedPage,
+    SelectorChoice,
+    absolute_path,
+    is_made_by_tools,
+    lines_of,
+    offers,
+)
 
 HTML = "text/html; charset=utf-8"
 PAGE = """<html><head><title>Shop</title></head><body><nav><a href="/">Home</a></nav><main>
@@ -120,3 +128,21 @@ def test_a_page_that_is_nested_very_deep_is_read() -> None:
     body = b"<div>" * 400 + b"<p>deep</p>"
     assert [line.text for line in lines_of(body, HTML)] == ["deep"]
     assert offers([(body, HTML)], 0)
+
+
+def test_a_path_of_positions_leads_where_css_says() -> None:
+    page = PickedPage(PAGE.replace("<ul>", '<ul><!-- a --><li class="x"><b>1</b></li>').encode(), HTML)
+    paths = [SelectorChoice(1.0, absolute_path(node), "body") for node in page.nodes]
+    paths += [SelectorChoice(1.0, f"{anchor} > li:nth-of-type(1) > b:nth-of-type(1)", anchor) for anchor in ("ul", "p")]
+    paths += [SelectorChoice(1.0, ".review > li:nth-of-type(9)", ".review"), SelectorChoice(1.0, ".review")]
+    for path in paths:
+        by_css = [node.mem_id for node in page.matches(path.selector)]
+        assert [node.mem_id for node in page.chosen(path)] == by_css, path
+
+
+def test_a_second_click_offers_what_the_first_did() -> None:
+    later = PAGE.replace("999", "899")
+    for _ in range(2):
+        assert offered(PAGE, "€ 999.00", later)["part"].text == "€ 999.00"
+        assert offered(later, "€ 899.00", PAGE)["part"].text == "€ 899.00"
+        assert offered(PAGE, "12 kg", later) == offered(PAGE, "12 kg", later)

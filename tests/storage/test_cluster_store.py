@@ -140,7 +140,7 @@ async def test_a_node_that_was_taken_for_dead_is_known_again_once_it_is_back(joi
 async def _committed(store: Store, site: int, at: float) -> int:
     """Returns how many polls of the batch were left out."""
     contexts = await store.sites.contexts([site])
-    return (await store.commit(Batch([record(contexts[site], at, b"x%d" % at)]))).skipped
+    return len((await store.commit(Batch([record(contexts[site], at, b"x%d" % at)]))).skipped)
 
 
 async def test_who_lost_a_partition_cannot_commit_for_it(join: Join, postgres_url: str) -> None:

@@ -118,7 +118,7 @@ class Origin:
         return web.Response(status=page.status, body=page.body.encode(), headers=headers)
 
 
-async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     """Waits until the condition holds; fails when it does not in time."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -126,7 +126,7 @@ async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
         await asyncio.sleep(0.02)
 
 
-async def until_found(look: Callable[[], Awaitable[T | None]], seconds: float = 60.0) -> T:
+async def until_found(look: Callable[[], Awaitable[T | None]], seconds: float = 120.0) -> T:
     """Looks until something is found that is not false, and returns it; fails when it is not there in time."""
     deadline = time.monotonic() + seconds
     while not (found := await look()):

@@ -1,14 +1,34 @@
 """A language that no one speaks: shows which texts do not go through the catalogue, and how layouts hold longer words.
 
 Each letter has an accent, a text is 40 % longer and stands in ⟦ ⟧; values, markup and names in it stay as they are.
+Only the texts of `pollerd/locale/pollerd.pot` are translated: one that is not there would stay in English for good.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 
+from babel.messages.pofile import read_po
+
+from pollerd import texts
 from pollerd.texts import TextLanguage
+
+
+@cache
+def catalogue() -> frozenset[str]:
+    """The texts that a translation has, also those for one and for many."""
+    return catalogue_of(Path(texts.__file__).parent / "locale/pollerd.pot")
+
+
+def catalogue_of(path: Path) -> frozenset[str]:
+    """The English texts of a translation."""
+    with path.open("rb") as file:
+        messages = [message.id for message in read_po(file) if message.id]
+    return frozenset(text for one in messages for text in ((one,) if isinstance(one, str) else one))
+
 
 _ACCENTED = str.maketrans("aceghijklnorstuwyzACEGHIJKLNORSTUWYZ", "áćéǵĥíĵḱĺńóŕśţúẃýźÁĆÉǴĤÍĴḰĹŃÓŔŚŢÚẂÝŹ")
 _KEPT = re.compile(r"(\{\{|\}\}|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|%\(\w+\)s|%%|%[A-Za-z]|<[^<>]*>|&\w+;|`[^`]*`|⟦.*⟧)")
@@ -22,7 +42,7 @@ class PseudoLanguage(TextLanguage):
 
     def gettext(self, message: str) -> str:
         """Returns the text in this language."""
-        return message if not message.strip() else f"⟦{_in_pseudo(message)}⟧"
+        return f"⟦{_in_pseudo(message)}⟧" if message in catalogue() else message
 
     def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
         """Returns the text for a number in this language, which has the plurals of English."""

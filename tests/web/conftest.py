@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import aiohttp
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
@@ -196,8 +195,3 @@ async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0)
     async with asyncio.timeout(seconds):
         while not await condition():
             await asyncio.sleep(0.05)
-
-
-async def session_of(web: Web) -> aiohttp.ClientSession:
-    """The client that the fixture uses."""
-    return web.api.session

@@ -28,7 +28,7 @@ PATHS = [
 PATHS += ["/plan", "/jobs", "/rules/new", "/collection", "/system", "/sites/import", "/sites/1/text"]
 WIDE = {"width": 1280, "height": 900}
 NARROW = {"width": 360, "height": 740}
-_TELL = """async ([polls, times]) => {
+TELL = """async ([polls, times]) => {
   const { startTicker } = await import(new URL("ticker.js", document.querySelector("script[src]").src).href);
   const ticker = startTicker();
   for (let n = 0; n < times; n += 1) ticker.came({ polls, skipped: n % 3 });
@@ -196,6 +196,8 @@ async def test_without_either_the_page_asks(busy: Web, new_reader: NewReader) ->
 async def test_the_inbox_by_keys(busy: Web, new_reader: NewReader) -> None:
     reader = await new_reader(busy.root)
     page, changes = reader.page, busy.api.store.changes
+    for site in (1, 2, 3):  # without a tag none are together
+        await busy.api("PATCH", f"/sites/{site}", {"tags": []})
     await visit(reader, busy, "/changes")
     for key in ("j", "o"):
         await page.keyboard.press(key)
@@ -248,6 +250,7 @@ async def test_everything_without_javascript(busy: Web, new_reader: NewReader) -
     await page.locator("input[name=url]").fill("https://example.org/new")
     await page.get_by_role("button", name="Watch", exact=True).click()
     await page.wait_for_url("**/sites/4")
+    await page.get_by_role("link", name="Address and tags").click()
     await page.locator("input[name=title]").fill("Named")
     await page.locator("form", has=page.locator("input[name=title]")).get_by_role("button", name="Save").click()
     await page.get_by_role("heading", name="Named", level=1).wait_for()
@@ -311,7 +314,9 @@ async def test_polls_and_health_are_live(busy: Web, new_reader: NewReader) -> No
     busy.api.control.poll_feed.note([record(1, 1), record(2, 0)])
     await until(lambda: reader.page.locator("#ticker li").nth(1).is_visible())
     said = await reader.page.locator("#ticker li").all_text_contents()
-    assert any("changed" in one and "example.org/news" in one for one in said)
+    assert any("changed" in one and "Page 0" in one for one in said), "its title names a site"
+    places = await reader.page.locator("#ticker a").evaluate_all("links => links.map((link) => link.title)")
+    assert any("example.org/news" in place for place in places)
     await reader.page.locator("#ticker-pause").click()
     assert reader.complaints == []
 
@@ -322,9 +327,9 @@ async def test_a_tab_left_open_keeps_sixty_rows(busy: Web, new_reader: NewReader
     await visit(reader, busy, "/budget")
     many = [[n % 50, 1_800_000_000 + n, "same", 1, f"example.org/{n}"] for n in range(10)]
     size = "document.querySelectorAll('*').length"
-    await reader.page.evaluate(_TELL, [many, 200])
+    await reader.page.evaluate(TELL, [many, 200])
     before = await reader.page.evaluate(size)
-    await reader.page.evaluate(_TELL, [many, 10_000])
+    await reader.page.evaluate(TELL, [many, 10_000])
     assert await reader.page.locator("#ticker li").count() == 60
     assert await reader.page.evaluate(size) == before
     assert reader.complaints == []
@@ -343,6 +348,6 @@ async def test_a_broken_stream_is_said_only_after_ten_seconds(busy: Web, new_rea
     assert not await reader.page.locator("#not-live").is_visible()
     await reader.page.clock.fast_forward(5_000)
     await until(lambda: reader.page.locator("#not-live").is_visible())
-    assert "Not live since" in (await reader.page.locator("#not-live").text_content() or "")
+    assert "Connection lost at" in (await reader.page.locator("#not-live").text_content() or "")
     header = reader.page.locator("#health")
     assert (await header.text_content(), await header.get_attribute("data-state")) == ("▲ cannot be reached", "bad")

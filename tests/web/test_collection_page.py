@@ -22,7 +22,7 @@ async def test_what_was_collected_and_its_hosts(mills: Web) -> None:
     assert page.status == 200
     assert "Topic: mills" in page.text
     assert (
-        "1 page kept, mean relevance 50 % · 50 % of 2 pages asked for were on topic · 2 pages on the frontier"
+        "1 page collected (average relevance 50 %) · 50 % of 2 pages fetched were on topic · 2 pages to visit"
         in page.text
     )
     assert 'class="plot graph-plot"' in page.text

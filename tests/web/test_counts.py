@@ -57,7 +57,8 @@ async def running(tmp_path: Path, origin: Origin) -> AsyncIterator[Running]:
     """A site with four changes: two of its price, two of an advertisement."""
     database = f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}"
     origin.pages["/shop"] = Served(SHOP % ("€ 1,199.00", "a"))
-    arguments = ("--budget", "20", "--max-interval", "0.2")
+    browser = ("--browser", chromium_path(), "--browser-no-sandbox")
+    arguments = ("--budget", "20", "--max-interval", "0.2", *browser)
     async with (
         daemon_process(database, tmp_path / "log", *arguments) as daemon,
         aiohttp.ClientSession() as session,
@@ -234,3 +235,67 @@ async def test_a_kind_of_change_is_ignored_from_its_difference(running: Running,
         await page.wait_for_url(f"{running.root}/sites/1#counts")
     (step,) = (await running.site())["selections"]["default"]["steps"]
     assert "Ad <script>" in step["lines"]["drop"][0]["re"]
+
+
+async def test_json_is_picked_line_by_line_and_selectors_are_offered(running: Running, origin: Origin) -> None:
+    stock = [{"sku": "<b>", "price": 5}, {"sku": "lamp", "price": 7}]
+    origin.pages["/stock.json"] = Served(orjson.dumps(stock).decode(), headers={"Content-Type": "application/json"})
+    async with running.session.post(running.root + "/api/v1/sites", json={"url": origin.url("/stock.json")}) as answer:
+        site = f"/sites/{(await answer.json())['id']}/counts"
+    empty = {"selection": "default", "keep": "", "keep_how": "elements"}
+    status, page = await running.post(site, {**empty, "read": "1"})
+    assert status == 200
+    assert '<option value="$[*].price"></option>' in page
+    line = re.search(r'name="pick" value="(\d+)"[^>]*>price: 7<', page)
+    assert line is not None
+    status, page = await running.post(site, {**empty, "pick": line[1]})
+    chosen = re.findall(r'name="take" value="([^"]+)"', page)
+    assert chosen[0] == "keep $[?@.sku == &#39;lamp&#39;].price"
+    assert "ignore $" not in page
+    status, page = await running.post(site, {**empty, "take": "keep $[?@.sku == 'lamp'].price"})
+    assert '<h4>Kept</h4><pre class="text" tabindex="0">7</pre>' in page
+    status, _ = await running.post(site, {**empty, "keep": "$[?@.sku == 'lamp'].price"})
+    assert status == 303
+    status, page = await running.post("/sites/1/counts", {**FIELDS, "read": "1"})
+    assert '<option value="#price"></option>' in page
+
+
+LATER = """<html><body><h1>Lamps</h1><p class="old">Never</p><div id="cost"></div><script>
+document.getElementById("cost").innerHTML = "<b>€ 40.00</b>"; document.querySelector(".old").remove();
+</script></body></html>"""
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+async def test_a_part_is_chosen_in_the_picture_of_a_rendered_page(
+    running: Running, origin: Origin, scripts: bool
+) -> None:
+    origin.pages["/lamps"] = Served(LATER)
+    site = {"url": origin.url("/lamps"), "render": "browser"}
+    async with running.session.post(running.root + "/api/v1/sites", json=site) as answer:
+        number = (await answer.json())["id"]
+    async with running.session.post(f"{running.root}/api/v1/sites/{number}/pause") as answer:
+        assert answer.status == 200
+    assert (await running.session.get(f"{running.root}/sites/{number}/counts/picture")).status == 404
+    async with (
+        async_playwright() as playwright,
+        await playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"]) as browser,
+    ):
+        context = await browser.new_context(java_script_enabled=scripts, viewport={"width": 360, "height": 740})
+        page = await context.new_page()
+        complaints: list[str] = []
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        await page.goto(f"{running.root}/sites/{number}/counts")
+        await page.get_by_role("button", name="Read the page").click()
+        picture = page.locator(".pictured input")
+        boxes = page.locator(".pictured rect")
+        await boxes.first.wait_for(state="attached")
+        price = [float(await boxes.nth(1).get_attribute(side) or "") for side in ("x", "y", "width", "height")]
+        await picture.click(position={"x": price[0] + price[2] / 2, "y": price[1] + price[3] / 2})
+        keep = page.locator("#preview").get_by_role("button", name=re.compile("Keep this part"))
+        await keep.click()
+        await page.locator("#preview").get_by_text("Kept").wait_for()
+        assert "€ 40.00" in await page.locator("#preview pre").first.inner_text()
+        assert await page.locator("input[name=keep]").first.input_value() == "#cost > b:nth-of-type(1)"
+        await picture.click(position={"x": 1, "y": 1})
+        await page.get_by_text("Nothing can be picked there").first.wait_for()
+        assert [one for one in complaints if "422" not in one] == []

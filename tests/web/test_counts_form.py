@@ -15,6 +15,7 @@ from pollerd.web.counts_form import (
     NUMBER_TESTS,
     TEXT_TESTS,
     ConditionRow,
+    CountsForm,
     PartRow,
     ValueRow,
     check_rows,
@@ -25,6 +26,7 @@ from pollerd.web.counts_form import (
     kind_of_line,
     pattern_of,
     settings_of_form,
+    take_offer,
 )
 
 SHOP: dict[str, Any] = {
@@ -220,3 +222,31 @@ def test_a_kind_is_ignored_once() -> None:
     ignoring_line(form, " ", "")
     assert [(row.text, row.how) for row in form.ignore] == [("/^Ad [0-9][0-9.,]*$/", "lines")]
     assert settings_of_form(form, "") == {"default": {"steps": [{"lines": {"drop": [{"re": "^Ad [0-9][0-9.,]*$"}]}}]}}
+
+
+def test_offers_are_taken_once_and_a_second_value_has_a_name_of_its_own() -> None:
+    form = CountsForm()
+    offers = ("keep ul > li", "ignore .ad", "value price - #a b", "value price content #a b", "value date - $.at")
+    for offer in (*offers, *offers, "keep ", "other x", ""):
+        take_offer(form, offer)
+    assert [row.text for row in form.keep] == ["ul > li"]
+    assert [row.text for row in form.ignore] == [".ad"]
+    assert [(row.name, row.kind, row.source, row.attribute) for row in form.values] == [
+        ("price", "price", "#a b", ""),
+        ("price 2", "price", "#a b", "content"),
+        ("date", "date", "$.at", ""),
+    ]
+    check_rows(form)
+    assert form.is_right
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "later"),
+    [
+        ("1\tPost\t\tViews 2", "1\tPost\t\tViews 3", "1\tPost\t\tViews 7"),
+        ('  "views": 2,', '  "views": 3,', '  "views": 7,'),
+    ],
+)
+def test_the_kind_of_an_entry_and_of_a_line_of_json(before: str, after: str, later: str) -> None:
+    pattern = compile_pattern("", pattern_of(kind_of_line(before, after)))
+    assert all(pattern.search(line) for line in (before, after, later))

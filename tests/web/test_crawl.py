@@ -7,13 +7,18 @@ import re
 from collections.abc import Awaitable, Callable
 from urllib.parse import urljoin, urlsplit
 
+import aiohttp
+import orjson
 import pytest
 from axe_playwright_python.async_playwright import Axe
 
+from pollerd.daemon.control.preview import PagePreview
+from pollerd.detection.selection.preview import preview
 from pollerd.model import OutcomeKind, Poll, SiteState
+from pollerd.moving.moved import StoredResult
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.values import Batch, PollRecord, SiteContext
-from tests.web.conftest import SMALL_OR_CUT, NewReader, Reader, Web, add_changes, add_hostile
+from tests.web.conftest import HOSTILE, SMALL_OR_CUT, NewReader, Reader, Web, add_changes, add_hostile
 from tests.web.test_browser import NARROW, RULES, WIDE
 
 _LINKS = "[...document.querySelectorAll('a[href], area[href]')].map((link) => link.href)"
@@ -80,17 +85,33 @@ async def long_list(web: Web) -> None:
     )
 
 
-CONTENTS = (empty, add_changes, add_hostile, values_and_rules, in_trouble, long_list)
+async def moving_in(web: Web) -> str:
+    """A file of another program that was tried, with old and new results; returns its page."""
+    name, text = '"><script>window.hit=1</script>', "<script>window.hit=1</script>\nold"
+    jobs = f"name: {orjson.dumps(name).decode()}\nurl: https://a.example/\nfilter: [{{css: h1}}, {{shellpipe: ls}}]\n"
+    form = aiohttp.FormData({"format": ""})
+    form.add_field("file", (jobs + "---\ncommand: ls\n").encode(), filename="urls.yaml")
+    page = await web.post("/sites/import", form)
+    run = web.api.app.state.web.kept["imports"][1]
+    (source,) = run.moved.moved.sources[0]
+    run.moved.moved.results[source] = StoredResult(text, 1.7e9)
+    selections = preview(run.moved.site(1).selections, f"<h1>{HOSTILE[5]}</h1>".encode(), "text/html", "", {}, {})
+    read = PagePreview("https://a.example/", OutcomeKind.BODY, 200, "", None, selections, None)
+    run.compared[1] = run.moved.compared(1, read)
+    assert page.status == 200
+    return "/sites/import/1"
 
 
-@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["desk", "phone"])
+CONTENTS = (empty, add_changes, add_hostile, values_and_rules, in_trouble, long_list, moving_in)
+
+
 @pytest.mark.parametrize("fill", CONTENTS, ids=lambda fill: fill.__name__)
 async def test_every_link_leads_to_a_sound_page(
-    web: Web, new_reader: NewReader, fill: Callable[[Web], Awaitable[None]], viewport: dict[str, int]
+    web: Web, new_reader: NewReader, fill: Callable[[Web], Awaitable[str | None]]
 ) -> None:
-    await fill(web)
-    reader = await new_reader(web.root, viewport=viewport)
-    waiting, reached, broken = ["/"], {"/"}, []
+    unlinked = await fill(web)
+    reader = await new_reader(web.root)
+    waiting, reached, broken = ["/", *([unlinked] if unlinked else [])], {"/"}, []
     while waiting:
         path = waiting.pop()
         broken += await faults(reader, web, path)
@@ -99,6 +120,8 @@ async def test_every_link_leads_to_a_sound_page(
             if f"{address.scheme}://{address.netloc}" != web.root:
                 continue
             target = address.path + (f"?{address.query}" if address.query else "")
+            if re.fullmatch(r"/sites/\d+", address.path):  # a part of a site's page is a page to see
+                target += f"#{address.fragment}"
             if kind_of(target) not in reached:
                 reached.add(kind_of(target))
                 if address.path.startswith("/api/") or address.path == "/metrics":
@@ -113,20 +136,28 @@ async def test_every_link_leads_to_a_sound_page(
 
 
 async def faults(reader: Reader, web: Web, path: str) -> list[str]:
-    """Opens a page, and returns the faults it has."""
+    """Opens a page, and returns the faults it has at desk and at phone width."""
+    await reader.page.goto("about:blank")  # another part of the same page is no new page
     answer = await reader.page.goto(web.root + path)
     if answer is None or answer.status != 200:
         return [f"{path}: {answer and answer.status}"]
     await asyncio.sleep(0.1)  # scripts write times
-    outside, small = await reader.page.evaluate(_OUTSIDE), await reader.page.evaluate(SMALL_OR_CUT)
-    out = [f"{path}: outside the window: {element}" for element in outside]
-    out += [f"{path}: small or cut: {letters}" for letters in small]
+    out = []
     for source in await reader.page.evaluate(_IMAGES):
         image = await web.get(source.removeprefix(web.root))
         out += [f"{path}: {image.status} {source}"] if image.status != 200 else []
+    for width in (WIDE, NARROW):
+        await reader.page.set_viewport_size({"width": width["width"], "height": width["height"]})
+        out += [f"{path} ({width['width']} px): {fault}" for fault in await _faults_drawn(reader)]
+    return out
+
+
+async def _faults_drawn(reader: Reader) -> list[str]:
+    """Returns the faults of a page at the present width."""
+    outside, small = await reader.page.evaluate(_OUTSIDE), await reader.page.evaluate(SMALL_OR_CUT)
+    out = [f"outside the window: {element}" for element in outside]
+    out += [f"small or cut: {letters}" for letters in small]
     report = (await Axe().run(reader.page, options=RULES)).response
     return out + [
-        f"{path}: {finding['id']}: {node['html'][:200]}"
-        for finding in report["violations"]
-        for node in finding["nodes"]
+        f"{finding['id']}: {node['html'][:200]}" for finding in report["violations"] for node in finding["nodes"]
     ]

@@ -56,12 +56,58 @@ async def test_steps_are_ticked_as_they_are_done_and_the_card_is_dismissed(web: 
     card = card[: card.index("</section>")]
     assert card.count('<span class="fine">✓</span>') == 3
     assert '<a href="/system/accounts">Set up signing in</a>' in card
-    answer = await web.post("/first-steps/dismiss")
-    assert "HttpOnly" in answer.headers["Set-Cookie"]
-    assert answer.status == 303
-    assert "First steps" not in (await web.get("/", Cookie=answer.headers["Set-Cookie"].split(";")[0])).text
+    for _ in range(2):
+        answer = await web.post("/first-steps/dismiss")
+        assert answer.status == 303
+        assert "Set-Cookie" not in answer.headers, "it holds in every browser"
+        assert "First steps" not in (await web.get("/")).text
+    assert not await web.api.store.changes.has_dismissed_steps("user:2"), "and for this reader alone"
+    assert "Show the first steps again" in (await web.get("/system")).text
+    assert (await web.post("/first-steps/dismiss", {"again": "1"})).status == 303
+    assert "First steps" in (await web.get("/")).text
+    assert "Show the first steps again" not in (await web.get("/system")).text
     refused = await web.post("/first-steps/examples")
     assert (refused.status, "pollerd demo" in refused.text) == (422, True)
+
+
+def _root(log: str) -> str:
+    listening = re.search(r"event=started .*?listen=(\S+)", log)
+    assert listening is not None
+    return f"http://{listening[1]}"
+
+
+async def _sites(session: aiohttp.ClientSession, root: str) -> list[dict[str, str]]:
+    async with session.get(f"{root}/api/v1/sites?limit=100") as answer:
+        listed: list[dict[str, str]] = (await answer.json())["items"]
+    return listed
+
+
+async def test_examples_that_ended_with_the_process_give_way_to_new_ones(tmp_path: Path) -> None:
+    database = f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}"
+    async with aiohttp.ClientSession() as session:
+        async with guarded_daemon_process(database, tmp_path / "log") as daemon:
+            await daemon.said("event=started")
+            async with session.post(f"{_root(daemon.log)}/first-steps/examples") as answer:
+                assert answer.status == 200
+            before = {site["url"] for site in await _sites(session, _root(daemon.log))}
+            async with session.post(f"{_root(daemon.log)}/first-steps/examples") as answer:
+                assert answer.status == 200, "twice, and nothing is lost"
+            assert {site["url"] for site in await _sites(session, _root(daemon.log))} == before
+        async with guarded_daemon_process(database, tmp_path / "log2") as daemon:
+            await daemon.said("event=started")
+            root = _root(daemon.log)
+            async with session.get(f"{root}/") as answer:
+                page = await answer.text()
+            assert "The example sites ended when pollerd was restarted." in page
+            assert "Start new example sites" in page
+            async with session.post(f"{root}/first-steps/examples") as answer:
+                assert answer.status == 200
+            while len(sites := await _sites(session, root)) != SITES or before & {site["url"] for site in sites}:
+                await asyncio.sleep(0.1)
+            async with session.get(f"{root}/") as answer:
+                page = await answer.text()
+            assert "12 example sites are watched; this daemon serves them to itself." in page
+            assert "Start new example sites" not in page
 
 
 async def test_a_daemon_polls_its_examples_and_removes_them(tmp_path: Path) -> None:
@@ -69,9 +115,7 @@ async def test_a_daemon_polls_its_examples_and_removes_them(tmp_path: Path) -> N
     process = guarded_daemon_process(database, tmp_path / "log")
     async with process as daemon, aiohttp.ClientSession() as session:
         await daemon.said("event=started")
-        listening = re.search(r"event=started .*?listen=(\S+)", daemon.log)
-        assert listening is not None
-        root = f"http://{listening[1]}"
+        root = _root(daemon.log)
 
         async def text(path: str) -> str:
             async with session.get(root + path) as answer:

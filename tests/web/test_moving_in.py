@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import subprocess
 import sys
 import zipfile
 from html import unescape
 from pathlib import Path
+from uuid import UUID
 
 import aiohttp
+import brotli
 import pytest
 
 from pollerd.api.formats import MovedFrom
 from pollerd.app.rooms import MOVING
+from pollerd.moving.files import moved_of_file
+from pollerd.moving.moved import RESULT_CHARACTERS
 from pollerd.web.moving import program_of
 from tests.app.test_without_rooms import installation_without
+from tests.support.origin import Origin, until
+from tests.support.origin import Page as Served
+from tests.support.process import daemon_process
 from tests.web.conftest import Answer, Web
 
 FILES = Path(__file__).parents[1] / "moving" / "files"
@@ -74,6 +82,17 @@ async def test_jobs_are_tried_and_then_moved(web: Web) -> None:
     assert ("X-Key", "kept-secret-value") in site.access.headers
     again = await web.post("/sites/import", {"run": run})
     assert (again.status, "choose the file again" in again.text) == (422, True)
+
+
+async def test_what_differs_in_all_entries_is_said_once(web: Web) -> None:
+    jobs = b"url: https://a.example/\n---\nurl: https://b.example/\n---\n"
+    jobs += b"url: https://c.example/\nfilter: [{shellpipe: ls}]\n---\ncommand: ls\n"
+    page = (await _tried(web, "urls.yaml", jobs)).text
+    assert "<strong>2 move · 1 cannot · 1 to look at</strong>" in page
+    assert page.count("In 3 entries: <code>filter (compares the source)</code> approximated") == 1
+    cannot = page[page.index("Cannot move") : page.index("Look at these")]
+    assert "compares the source" not in cannot
+    assert cannot.count("starts no programs") == 2, "two sentences, each once"
 
 
 async def test_a_backup_moves_with_its_report(web: Web) -> None:
@@ -159,3 +178,93 @@ def test_without_the_room_a_sentence_says_so(tmp_path: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
     assert "moving in from other programs is not part of this installation" in ended.stdout
+
+
+# What a site kept there, next to what it keeps here.
+
+
+def _backup(origin: Origin, *results: tuple[str, str, str], selector: str = "h1, .price") -> bytes:
+    """A backup whose watches (path, name of the file of its last text, text) keep the same part of their pages."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("changedetection.json", json.dumps({"settings": {"application": {}, "requests": {}}}))
+        for number, (path, name, text) in enumerate(results, 1):
+            uuid = str(UUID(int=number))
+            watch = {"url": origin.url(path), "title": f"Watch {number}", "include_filters": [selector]}
+            archive.writestr(f"{uuid}/watch.json", json.dumps(watch))
+            if name:
+                archive.writestr(f"{uuid}/history.txt", f"1700000000,old.txt\n1764000000,/datastore/{uuid}/{name}\n")
+                data = brotli.compress(text.encode()) if name.endswith(".br") else text.encode()
+                archive.writestr(f"{uuid}/{name}", data)
+    return packed.getvalue()
+
+
+async def test_old_and_new_results_stand_side_by_side(tmp_path: Path) -> None:
+    shop = "<title>Shop</title><nav>Home</nav><h1>Lamp</h1><p class=price>€ 999.00</p><footer>42 visitors</footer>"
+    async with (
+        Origin() as origin,
+        daemon_process(f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}", tmp_path / "log") as daemon,
+        aiohttp.ClientSession() as session,
+    ):
+        await until(lambda: "http://127.0.0.1:" in daemon.log)
+        root = re.findall(r"http://127\.0\.0\.1:\d+", daemon.log)[0]
+        for path in ("/same", "/other", "/none", "/late"):
+            origin.pages[path] = Served(shop)
+        results = [
+            ("/same", "a.txt.br", "Lamp\n\n   € 999.00\n"),
+            ("/other", "b.txt", "Lamp\n€ 1,199.00\n<script>window.hit=1</script>\n"),
+            ("/none", "", ""),
+            ("/late", "c.txt", "Lamp"),
+        ]
+
+        async def compared(run: str, row: int) -> str:
+            form = {"row": str(row)}
+            async with session.post(f"{root}/sites/import/{run}/compare", data=form, allow_redirects=False) as answer:
+                assert (answer.status, answer.headers["Location"]) == (303, f"/sites/import/{run}#entry-{row}")
+            async with session.get(f"{root}/sites/import/{run}") as answer:
+                page = await answer.text()
+            return page[page.index(f'id="entry-{row}"') :].partition("</details></li>")[0]
+
+        async with session.post(f"{root}/sites/import", data=_sent("b.zip", _backup(origin, *results))) as answer:
+            page = await answer.text()
+        run = _run_id(page)
+        assert page.count("Compare the results") == 4
+        assert "The result is the same as the one kept there" in await compared(run, 1)
+        row = await compared(run, 2)
+        assert "<script>" not in row, "a stored text is data"
+        row = re.sub("</?mark>", "", row)
+        assert 'removed">€ 1,199.00<' in row
+        assert 'added">€ 999.00<' in row
+        assert "42 visitors" not in row, "only what the site would keep"
+        assert "The file holds no result of this entry" in await compared(run, 3)
+        asked = len(origin.log)
+        assert "pages per minute can be fetched by hand" in await compared(run, 4)
+        assert len(origin.log) == asked
+        async with session.get(f"{root}/api/v1/sites") as answer:
+            assert (await answer.json())["items"] == [], "comparing adds nothing"
+        async with session.post(f"{root}/sites/import", data={"run": run}) as answer:
+            assert "4 new sites" in await answer.text()
+        async with session.post(f"{root}/sites/import/{run}/compare", data={"row": "1"}) as answer:
+            assert (answer.status, "choose the file again" in await answer.text()) == (422, True)
+
+
+def test_a_history_that_cannot_be_read_stops_no_move() -> None:
+    packed = io.BytesIO()
+    good, no_line, no_file, no_brotli = (str(UUID(int=number)) for number in range(1, 5))
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("changedetection.json", json.dumps({"settings": {}}))
+        for uuid in (good, no_line, no_file, no_brotli):
+            archive.writestr(f"{uuid}/watch.json", json.dumps({"url": f"https://{uuid}.example/"}))
+        archive.writestr(f"{good}/history.txt", "1764000000,b.txt.br\n1763000000,a.txt\n")
+        archive.writestr(f"{good}/b.txt.br", brotli.compress("é".encode() * 500_000))
+        archive.writestr(f"{no_line}/history.txt", "yesterday\nnan,x.txt\n")
+        archive.writestr(f"{no_file}/history.txt", "1764000000,../../etc/passwd\n")
+        archive.writestr(f"{no_brotli}/history.txt", "1764000000,c.txt.br\n")
+        archive.writestr(f"{no_brotli}/c.txt.br", b"no brotli")
+    moved = moved_of_file("changedetection", packed.getvalue())
+    assert len(moved.sites) == 4
+    ((source, result),) = moved.results.items()
+    assert source == moved.sources[0][0]
+    assert result.at == 1_764_000_000.0
+    assert result.text == "é" * len(result.text)
+    assert 1_000 < len(result.text) <= RESULT_CHARACTERS

@@ -15,12 +15,14 @@ from msgspec import structs
 
 from pollerd.allocation.objectives import ComparedPolicies, ExpectedTimeliness
 from pollerd.daemon.control.cluster import ALONE
-from pollerd.daemon.views import NodeView
+from pollerd.daemon.views import BenefitPointView, NodeView
 from pollerd.detection.noise.learning import noise_by_form
 from pollerd.planning import about
+from pollerd.ranges import BUDGET
 from pollerd.storage.changes import ChangeFilter
 from pollerd.storage.values import SiteContext
 from pollerd.web import lists
+from pollerd.web.budget import presets
 from pollerd.web.words import percent
 from tests.web.conftest import HOSTILE, Web, until
 
@@ -77,7 +79,7 @@ async def test_files_are_small(web: Web) -> None:
     assert (await web.get("/")).status == 200  # pages are loaded when the first is asked for
     files = web.api.app.state.web.assets.files
     assert len(files["style.css"].packed) < 8 * 1024
-    asked_for = ("page.js", "live-worker.js", "stream.js", "service-worker.js")
+    asked_for = ("page.js", "live-worker.js", "forms.js", "stream.js", "service-worker.js")
     assert sum(len(files[name].packed) for name in asked_for) < 20 * 1024
 
 
@@ -104,7 +106,7 @@ async def test_pictures_of_a_site_have_an_address(busy: Web, monkeypatch: pytest
 
 
 async def test_an_error_of_a_fragment_is_a_fragment(busy: Web) -> None:
-    form = {"preview": "1", "selections": "{"}
+    form = {"selections": "{"}
     part = await busy.post("/sites/1", form, **{"X-Fragment": "1"})
     assert (part.status, part.headers["X-Fragment"]) == (422, "1")
     assert "selections: must be JSON" in part.text
@@ -133,7 +135,7 @@ async def test_a_site_is_added_changed_paused_and_deleted(web: Web) -> None:
     assert (await web.post("/sites/1/resume")).status == 303
     assert (await web.post("/sites/1/delete")).headers["Location"] == "/jobs/1"
     assert (await web.get("/sites/1")).status == 404
-    assert "1 page deleted" in (await web.get("/jobs/1")).text
+    assert "1 site deleted" in (await web.get("/jobs/1")).text
     assert (await web.post("/jobs/1/undo")).status == 303
     assert (await web.get("/sites/1")).status == 200
 
@@ -181,7 +183,7 @@ async def test_a_second_site_of_an_address_leads_to_the_first(busy: Web) -> None
 async def test_many_sites_at_once(busy: Web) -> None:
     tagged = await busy.post("/sites/bulk", [("id", "1"), ("id", "2"), ("action", "tag"), ("tag", "new")])
     assert tagged.headers["Location"] == "/jobs/1?back=%2Fsites"
-    assert "2 pages tagged" in (await busy.get("/jobs/1")).text
+    assert "2 sites tagged" in (await busy.get("/jobs/1")).text
     assert (await busy.api.store.sites.get(2)).spec.tags == ("shop", "new")
     await busy.post("/sites/bulk", [("id", "1"), ("id", "2"), ("action", "untag"), ("tag", "shop")])
     assert (await busy.api.store.sites.get(1)).spec.tags == ("new",)
@@ -238,19 +240,23 @@ async def test_a_list_is_imported(web: Web) -> None:
 async def test_the_inbox(busy: Web) -> None:
     page = await busy.get("/changes")
     ids = re.findall(r'data-change="(\d+)"', page.text)
-    assert ids == ["6", "5", "4", "3", "2", "1"]
+    assert ids == ["6", "4", "2", "5", "3", "1"], "those that say the same are together"
     assert (await busy.post("/changes/seen", [("id", "6"), ("id", "5"), ("back", "/changes?q=x")])).headers[
         "Location"
     ] == ("/changes?q=x")
     left = await busy.get("/changes")
-    assert re.findall(r'data-change="(\d+)"', left.text) == ["4", "3", "2", "1"]
+    assert re.findall(r'data-change="(\d+)"', left.text) == ["4", "2", "3", "1"]
     quiet = await busy.post("/changes/seen", [("id", "6"), ("unseen", "1")], **{"X-Fragment": "1"})
     assert quiet.status == 204
-    assert re.findall(r'data-change="(\d+)"', (await busy.get("/changes")).text) == ["6", "4", "3", "2", "1"]
+    assert re.findall(r'data-change="(\d+)"', (await busy.get("/changes")).text) == ["6", "4", "2", "3", "1"]
     await busy.post("/changes/seen", [("all", "1"), ("newest", "5"), ("id", "6")])
     assert re.findall(r'data-change="(\d+)"', (await busy.get("/changes")).text) == ["6"]
     every = await busy.get("/changes?show=all&q=change+1")
     assert re.findall(r'data-change="(\d+)"', every.text) == ["5", "3", "1"]
+    every = await busy.get("/changes?show=all")
+    unread = re.findall(r'<li data-row data-change="(\d+)"', every.text)
+    read = re.findall(r'<li data-row class="seen" data-change="(\d+)"', every.text)
+    assert (unread, sorted(read)) == (["6"], ["1", "2", "3", "4", "5"])
     assert "Clear filters" in (await busy.get("/changes?q=nothing+like+it")).text
 
 
@@ -454,7 +460,7 @@ async def test_the_nodes_are_shown_where_there_are_several(busy: Web, monkeypatc
     text = (await busy.get("/system")).text
     assert 'name="budget" min="0.001" step="any" value="9.0"' in text, "that of all nodes is set, not a share of it"
     assert "&lt;b&gt;north&lt;/b&gt; (this one) (drained)" in text
-    assert "3 partitions of 64 held by no node" in text
+    assert "3 partitions of 64 without a node" in text
 
 
 async def test_a_sites_page_tells_how_its_changes_are_read(busy: Web) -> None:
@@ -466,7 +472,7 @@ async def test_a_sites_page_tells_how_its_changes_are_read(busy: Web) -> None:
     page = (await busy.get("/sites/1")).text
     assert "Reader interest" in page
     assert "7 reads of 1 change: interest halves in 1 d" in page
-    assert "The usual half-life of 1 d holds" in page
+    assert "its half-life is 1 d, the default; the reads agree" in page
 
 
 async def test_what_is_hidden_as_noise_is_shown_again_by_one_click(busy: Web) -> None:
@@ -531,3 +537,44 @@ async def test_a_restart_is_spoken_of_beside_the_budget(busy: Web) -> None:
     page = await busy.get("/budget")
     assert "Then the budget is 7.5 checks per second again (from --budget)." in page.text
     assert "152 %" not in page.text
+
+
+@pytest.mark.parametrize(("sites", "offered"), [(0, 0), (1, 2), (300, 3), (50_000, 3), (10_000_000, 2)])
+def test_budgets_by_name_say_what_they_mean(sites: int, offered: int) -> None:
+    named = presets(sites)
+    assert len(named) == offered
+    for preset in named:
+        assert BUDGET.lowest <= preset.budget <= BUDGET.highest
+        assert preset.interval == pytest.approx(sites / preset.budget)
+    assert [preset.budget for preset in named] == sorted({preset.budget for preset in named})
+
+
+async def test_the_budget_page_says_nothing_that_is_not_so(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (await web.get("/budget")).text
+    assert "No sites yet." in page
+    assert "is checked about every" not in page
+    assert "Gentle" not in page
+    await web.api.add("https://example.org/")
+    page = (await web.get("/budget")).text
+    assert "The site is checked about every" in page
+    assert "0 of 1 so far" in page
+    assert 'id="budget-step"' not in page, "nothing is known of the site: there is no curve"
+    assert ">Normal: the site every 2 min</button>" in page
+    assert "Gentle" not in page, "the smallest budget is more than that"
+    await web.post("/system/allocation", {"budget": "0.01", "back": "/budget"})
+    assert 'aria-pressed="true">Normal: ' in (await web.get("/budget")).text
+    await web.api("POST", "/sites/1/pause", {})
+    page = (await web.get("/budget")).text
+    assert "is checked about every" not in page, "a paused site is not checked"
+    allocation = web.api.control.allocation
+    many = replace(allocation.view(), sites=50_000, sites_read_twice=25_001, budget=10.0, spendable=8.0)
+    curve = tuple(BenefitPointView(budget, 100.0 * budget) for budget in (5.0, 10.0, 20.0))
+    many = replace(many, benefit_curve=curve, expected_detections_per_hour_as_scheduled=900.0)
+    monkeypatch.setattr(allocation, "over_budgets", AsyncMock(return_value=many))
+    page = (await web.get("/budget")).text
+    assert 'id="budget-step"' in page
+    assert "At 5 polls/s about 50 % of the changes that 10 find." in page
+    assert "On average each site is checked about every 1 h 40 min." in page
+    assert "Eager: each site about every 1 min" in page
+    monkeypatch.setattr(allocation, "over_budgets", AsyncMock(return_value=replace(many, sites_read_twice=25_000)))
+    assert "25,000 of 50,000 so far" in (await web.get("/budget")).text

@@ -15,8 +15,8 @@ from pollerd.model import Media, OutcomeKind
 from pollerd.rendering.plan import RESOURCE_TYPES
 from pollerd.site_settings import SITE_SETTINGS
 from tests.support.pseudo import PseudoLanguage, untranslated
-from tests.web.conftest import NewReader, Web
-from tests.web.test_browser import NARROW, WIDE, sideways, visit
+from tests.web.conftest import NewReader, Reader, Web, until
+from tests.web.test_browser import NARROW, TELL, WIDE, sideways, streams, visit
 from tests.web.test_browser import PATHS as SEEN
 from tests.web.test_pages import PATHS
 
@@ -105,3 +105,60 @@ async def test_longer_words_fit(busy: Web, new_reader: NewReader, viewport: dict
         if (by := await sideways(reader)) > 0:
             too_wide[path] = by
     assert too_wide == {}
+
+
+SAID_BY_SCRIPTS = ("#new-rows", "#status", "#health", "#not-live", "#selected-count", "#ticker-pause", "#ticker li")
+
+
+async def said_by_scripts(reader: Reader) -> dict[str, str]:
+    """The texts of elements that scripts write."""
+    return {
+        place: " ".join(await reader.page.locator(place).all_text_contents())
+        for place in SAID_BY_SCRIPTS
+        if await reader.page.locator(place).count()
+    }
+
+
+async def test_what_scripts_say(busy: Web, new_reader: NewReader) -> None:
+    reader = await new_reader(busy.root, locale="eo")
+    await reader.page.clock.install()
+    await visit(reader, busy, "/sites")
+    await reader.page.locator("#bulk input[name=id]").first.check()
+    said = await said_by_scripts(reader)
+    label = await reader.page.locator("thead input[type=checkbox]").get_attribute("aria-label")
+    await visit(reader, busy, "/budget")
+    polls = [[1, 1_800_000_000, outcome, 1, "7"] for outcome in ("changed", "same", "failed", "proving")]
+    await reader.page.evaluate(TELL, [polls, 2])
+    await reader.page.locator("#ticker-pause").click()
+    said |= await said_by_scripts(reader)
+    await visit(reader, busy, "/changes?show=all")
+    await streams(busy, 1)
+    site_id = await busy.api.add("https://example.org/live")
+    await busy.poll(site_id, "https://example.org/live", ["a\n", "b\n"])
+    await until(lambda: reader.page.locator("#new-rows").is_visible())
+    await reader.page.keyboard.press("j")
+    await reader.page.keyboard.press("m")
+    await until(lambda: reader.page.locator("#status:not(:empty)").is_visible())
+    title = await reader.page.title()
+    busy.api.streams.end()
+
+    async def is_broken() -> bool:
+        await reader.page.clock.fast_forward(5_000)
+        return await reader.page.locator("#not-live").is_visible()
+
+    await until(is_broken)
+    said |= await said_by_scripts(reader) | {"label": label or "", "title": title}
+    assert set(said) == {*SAID_BY_SCRIPTS, "label", "title"}
+    assert all(said.values())
+    known = [
+        "pollerd",
+        "AM",
+        "PM",
+        "ms",
+        "seconds ago",
+        "second ago",
+        "minute ago",
+        "minutes ago",
+    ]  # Intl's are English
+    assert {place: words for place, text in said.items() if (words := untranslated(text, known))} == {}
+    assert reader.complaints == []

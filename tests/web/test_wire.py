@@ -56,13 +56,13 @@ async def test_fifty_sites_are_small(web: Web) -> None:
 async def test_what_shows_input_again_is_not_compressed(busy: Web, path: str) -> None:
     answer = await busy.get(path, **PACKED)
     assert (answer.status, answer.headers.get("Content-Encoding")) == (200, None)
-    told = await busy.post("/sites/1", {"preview": "1", "selections": ""}, **PACKED)
+    told = await busy.post("/sites/1/counts", {"selection": "default", "add": "value"}, **PACKED)
     assert (told.status, told.headers.get("Content-Encoding")) == (200, None)
 
 
 @pytest.mark.parametrize("selections", ["{", '{"default": {"include": ["css:["]}}'])
 async def test_a_refused_part_is_a_part(busy: Web, selections: str) -> None:
-    answer = await busy.post("/sites/1", {"preview": "1", "selections": selections}, **{"X-Fragment": "1"})
+    answer = await busy.post("/sites/1", {"selections": selections}, **{"X-Fragment": "1"})
     assert (answer.status, answer.headers["X-Fragment"]) == (422, "1")
     assert 'role="alert"' in answer.text
     assert "selections" in answer.text

@@ -77,6 +77,12 @@ def test_texts_numbers_plurals_and_times_are_those_of_the_language(polish: texts
     assert _(constant) == "Sites"
 
 
+def test_scripts_get_the_plurals_by_the_categories_that_browsers_know(polish: texts.TextLanguage) -> None:
+    one, few, many = "{count} pobranie", "{count} pobrania", "{count} pobrań"
+    assert polish.plurals("{count} poll", "{count} polls") == {"one": one, "few": few, "many": many, "other": many}
+    assert texts.language("en").plurals("one", "many") == {"one": "one", "other": "many"}
+
+
 def test_a_translation_that_names_an_unknown_value_is_not_used(polish: texts.TextLanguage) -> None:
     with speaking(polish):
         assert _("see {link}", link="/x") == "see /x"

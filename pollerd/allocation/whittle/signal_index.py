@@ -43,7 +43,7 @@ from pollerd.allocation.whittle.signal_bounds import (
     WaitingIndex,
 )
 from pollerd.errors import InvalidValueError
-from pollerd.quantities import counted
+from pollerd.texts import _, n_
 
 # The index under `interest`.
 
@@ -251,8 +251,13 @@ class SignalIndex:
         if not sources:
             return {}
         number = math.ceil(self.signals.waiting(np.array([slot]))[0])
-        said = f"{counted(number, 'signal')} since the last poll, of {counted(sources, 'source')}"
-        return {"signals": f"{said}, trust {self.signals.say(slot):.0%}"}
+        said = _(
+            "{signals} since the last poll, of {sources}, trust {trust}",
+            signals=n_("{count} signal", "{count} signals", number),
+            sources=n_("{count} source", "{count} sources", sources),
+            trust=f"{self.signals.say(slot):.0%}",
+        )
+        return {"signals": said}
 
     def until_due(self, slots: NDArray[np.int64], now: float) -> Array:
         """Returns the s until signals make the index of slots int64[k] jump, float64[k]; inf: they do not."""

@@ -62,24 +62,40 @@ def words(belief: Belief, slot: int) -> dict[str, str]:
 
 def _prior_source(belief: Belief, slot: int) -> str:
     if not belief.learned:
-        return _("the start: around one change per uniform cycle")
-    of_all = n_("learned from {count} poll of all sites", "learned from {count} polls of all sites", belief.polls)
-    names = (_("its host's"), _("its neighbours' in the list"))
-    more = [name for name, shares in zip(names, belief.group_priors.shares_in(slot), strict=True) if shares]
-    return _(", and from ").join([of_all, *more])
+        return _("at the start: about one change between two checks")
+    match belief.group_priors.shares_in(slot):
+        case (True, True):
+            return n_(
+                "learned from {count} poll of all sites, and from its host's and its neighbours' in the list",
+                "learned from {count} polls of all sites, and from its host's and its neighbours' in the list",
+                belief.polls,
+            )
+        case (True, False):
+            return n_(
+                "learned from {count} poll of all sites, and from its host's",
+                "learned from {count} polls of all sites, and from its host's",
+                belief.polls,
+            )
+        case (False, True):
+            return n_(
+                "learned from {count} poll of all sites, and from its neighbours' in the list",
+                "learned from {count} polls of all sites, and from its neighbours' in the list",
+                belief.polls,
+            )
+    return n_("learned from {count} poll of all sites", "learned from {count} polls of all sites", belief.polls)
 
 
 def _profile(belief: Belief) -> str:
     span = _RECENT_CYCLES * belief.cycle
     speed = float(belief.clock.gap(np.array([span]), belief.now)[0]) / span
     if 1.0 / _USUAL < speed < _USUAL:
-        return "all sites change at their usual pace now"
-    return f"all sites change at {speed:.2g} times their usual pace now"
+        return _("all sites change at their usual pace now")
+    return _("all sites change at {speed} times their usual pace now", speed=f"{speed:.2g}")
 
 
 def _drift(belief: Belief, slot: int) -> str:
     fast = belief.fast_share(np.array([slot]))[0]
-    return f"its rate drifts fast with probability {fast:.2f}"
+    return _("its rate drifts fast with probability {chance}", chance=f"{fast:.2f}")
 
 
 NEVER_POLLED = 1e15

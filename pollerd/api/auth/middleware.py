@@ -297,7 +297,7 @@ def _peer(scope: Connection) -> str:
 
 def _bearer(headers: Headers) -> str | None:
     """Returns the bearer token that was sent; None: none was."""
-    kind, _ignored, secret = headers.get("authorization", "").partition(" ")
+    kind, _space, secret = headers.get("authorization", "").partition(" ")
     return secret.strip() if kind.lower() == "bearer" and secret.strip() else None
 
 
@@ -440,7 +440,7 @@ class _Answer:
         """Ends the answer: an event stream regularly, others so that the client sees the truncation."""
         if self._start is None:
             await problem(HTTPStatus.UNAUTHORIZED, _(_ENDED))(scope, receive, self._send)
-        elif not self._whole and any(_EVENT_STREAM in value for _ignored, value in self._start["headers"]):
+        elif not self._whole and any(_EVENT_STREAM in value for _name, value in self._start["headers"]):
             # A client that does not read cannot be notified; the server drops it when the call is over.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_WORD_SECONDS):

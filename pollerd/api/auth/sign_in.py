@@ -130,7 +130,7 @@ class Passwords:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix="password")
         future: Future[T] = self._executor.submit(work)
-        future.add_done_callback(lambda _ignored: self._places.release())
+        future.add_done_callback(lambda _future: self._places.release())
         return await asyncio.wrap_future(future)
 
 

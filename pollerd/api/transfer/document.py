@@ -277,7 +277,7 @@ def _loaded(line: bytes) -> object:
 def _ended(document: Document, end: object, digest: bytes) -> Document:
     if not isinstance(end, dict):
         raise refusal("document", _("it is cut off: its last line, which counts the records, is missing"))
-    counted = {section: count for section, (_ignored, _ignored, count) in document.places.items()}
+    counted = {section: count for section, (_offset, _line, count) in document.places.items()}
     stated = end.get("records")
     counts_stated = {s: n for s, n in stated.items() if n} if isinstance(stated, dict) else None
     known = isinstance(stated, dict) and stated.keys() <= document.named

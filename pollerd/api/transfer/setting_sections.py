@@ -91,7 +91,7 @@ async def _present(daemon: ApiPorts) -> Record | None:
 
 
 def _wanted(blocks: Blocks) -> dict[str, Any]:
-    records = [record for block in blocks() for _ignored, record in block]
+    records = [record for block in blocks() for _line, record in block]
     names = (*_FIELDS, _DEADLINE, _SHADOWS)
     return {name: records[-1][name] for name in names if name in records[-1]} if records else {}
 
@@ -176,7 +176,7 @@ class RulesSection:
 
 
 def _all(blocks: Blocks) -> Iterator[Record]:
-    return (record for block in blocks() for _ignored, record in block)
+    return (record for block in blocks() for _line, record in block)
 
 
 async def _channels(daemon: ApiPorts) -> dict[str, ChannelSpec]:
@@ -286,10 +286,10 @@ class SignalSourcesSection:
         Raises `InvalidValueError` for one whose site is not there.
         """
         for block in blocks():
-            await _require_sites(daemon, [_listed(record) for _ignored, record in block])
+            await _require_sites(daemon, [_listed(record) for _line, record in block])
         counts = Counts()
         for block in blocks():
-            result = await daemon.control.signals.restore([_listed(record) for _ignored, record in block])
+            result = await daemon.control.signals.restore([_listed(record) for _line, record in block])
             counts.added += len(result.added)
             counts.changed += len(result.changed)
             counts.unchanged += len(block) - len(result.added) - len(result.changed)
@@ -298,7 +298,7 @@ class SignalSourcesSection:
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Counts new, changed and unchanged signal sources."""
         counts, stored = Counts(), {signal.key: signal.spec for signal in await daemon.store.signals.all()}
-        for source in (_listed(record) for block in blocks() for _ignored, record in block):
+        for source in (_listed(record) for block in blocks() for _line, record in block):
             spec = stored.get(source.key)
             if spec is None:
                 counts.added += 1

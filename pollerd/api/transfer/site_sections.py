@@ -130,7 +130,7 @@ def _opened(data: bytes) -> dict[str, Any]:
 
 def _restores(blocks: Blocks, vault: Vault | None) -> Iterator[list[SiteRestore]]:
     for block in blocks():
-        yield [_restore(record, vault) for _ignored, record in block]
+        yield [_restore(record, vault) for _line, record in block]
 
 
 # The section `tags`: what the sites of a tag inherit.
@@ -143,9 +143,7 @@ class TagsSection:
 
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """Yields all tags that have settings, by name."""
-        records = [
-            _tag_record(tag, vault) for _ignored, tag in sorted(daemon.control.tags.all().items()) if not tag.fault
-        ]
+        records = [_tag_record(tag, vault) for _name, tag in sorted(daemon.control.tags.all().items()) if not tag.fault]
         if records:
             yield records
 
@@ -156,7 +154,7 @@ class TagsSection:
     async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Gives the tags their settings; other tags stay as they are."""
         counts = await self.compare(daemon, blocks, vault)
-        for record in (record for block in blocks() for _ignored, record in block):
+        for record in (record for block in blocks() for _line, record in block):
             tag = _kept(record, _tag_of(record, vault), daemon.control.tags.all())
             await daemon.control.tags.put(tag, by="an import")
         return counts
@@ -164,7 +162,7 @@ class TagsSection:
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Counts new, changed and unchanged tags."""
         counts, stored = Counts(), daemon.control.tags.all()
-        for record in (record for block in blocks() for _ignored, record in block):
+        for record in (record for block in blocks() for _line, record in block):
             tag = _kept(record, _tag_of(record, vault), stored)
             before = stored.get(tag.name)
             if before is None:
@@ -233,7 +231,7 @@ class SourcesSection:
 
     async def _go_through(self, daemon: ApiPorts, blocks: Blocks, *, apply: bool) -> Counts:
         counts = Counts()
-        for specs in ([_spec(record) for _ignored, record in block] for block in blocks()):
+        for specs in ([_spec(record) for _line, record in block] for block in blocks()):
             stored = await daemon.store.sources.at([spec.url for spec in specs])
             for spec in specs:
                 source = stored.get(spec.url)
@@ -309,7 +307,7 @@ def _expect(field: str, value: object, fits: bool) -> None:
 
 def _members(blocks: Blocks) -> Iterator[list[tuple[str, StoredMember]]]:
     for block in blocks():
-        yield [_member(record) for _ignored, record in block]
+        yield [_member(record) for _line, record in block]
 
 
 # The section `deleted_urls`: URLs deleted by the user, which lists do not add again.
@@ -345,7 +343,7 @@ class DeletedSection:
         """Counts the new ones."""
         counts = Counts()
         for block in _pairs(blocks):
-            urls = [url for url, _ignored in block]
+            urls = [url for url, _deleted_at in block]
             known = (await daemon.store.sites.at(urls)).keys() | await daemon.store.sites.deleted_among(urls)
             counts.added += len(set(urls) - known)
             counts.unchanged += len(block) - len(set(urls) - known)
@@ -354,4 +352,4 @@ class DeletedSection:
 
 def _pairs(blocks: Blocks) -> Iterator[list[tuple[str, float]]]:
     for block in blocks():
-        yield [(record["url"], float(record["deleted_at"])) for _ignored, record in block]
+        yield [(record["url"], float(record["deleted_at"])) for _line, record in block]

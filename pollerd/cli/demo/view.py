@@ -190,16 +190,16 @@ def plain_line(reading: Sample) -> str:
     """Returns one line for output without a terminal."""
     score, status = reading.score, reading.status
     return _(
-        "{elapsed:5.0f} s  {polls} ({rate:.1f}/s)  {found} found of {changes}  median delay {seconds}  "
-        "polls that found: {share} (uniform {share_2})",
+        "{elapsed:5.0f} s  {polls} ({rate:.1f}/s)  {found} found of {changes}  median delay {median}  "
+        "polls that found: {share} (uniform {uniform_share})",
         elapsed=reading.elapsed,
         polls=n_("{count} poll", "{count} polls", status.polls),
         rate=status.rate,
         found=score.found,
         changes=n_("{count} change", "{count} changes", score.happened),
-        seconds=_seconds(delay(reading)),
+        median=_seconds(delay(reading)),
         share=_share(score.share),
-        share_2=_share(score.uniform_share),
+        uniform_share=_share(score.uniform_share),
     )
 
 
@@ -236,20 +236,20 @@ def summary(reading: Sample) -> RenderableType:
     table.add_row(
         "delay",
         _(
-            "{seconds} from a change to the poll that found it (mean; median {seconds_2}); equal timers with "
-            "as many polls: {seconds_3}",
-            seconds=_seconds(score.mean_delay),
-            seconds_2=_seconds(delay(reading)),
-            seconds_3=_seconds(score.uniform_mean_delay),
+            "{mean} from a change to the poll that found it (mean; median {median}); equal timers with "
+            "as many polls: {uniform_mean}",
+            mean=_seconds(score.mean_delay),
+            median=_seconds(delay(reading)),
+            uniform_mean=_seconds(score.uniform_mean_delay),
         ),
     )
     table.add_row(
         _("use of polls"),
         _(
-            "{share} of the repeated polls found something; as many polls spread evenly: {share_2} expected "
+            "{share} of the repeated polls found something; as many polls spread evenly: {uniform_share} expected "
             "on the same changes",
             share=_share(score.share),
-            share_2=_share(score.uniform_share),
+            uniform_share=_share(score.uniform_share),
         ),
     )
     return table
@@ -372,7 +372,7 @@ def _tiles(reading: Sample) -> RenderableType:
         ("delay", _seconds(delay(reading)), "median"),
         (_("polls that hit"), _share(score.share), f"even {_share(score.uniform_share)}"),
     )
-    for _ignored in tiles:
+    for _column in tiles:
         grid.add_column(ratio=1, no_wrap=True)
     grid.add_row(*(_tile(*tile) for tile in tiles))
     return grid

@@ -45,6 +45,7 @@ _AT_ONCE = 2
 _EARLIER_MOST = 5
 _TRIED_CHANGES = 10
 _VALUES_READ = 500
+_OFFERED_SELECTORS = 100
 _KEPT_BYTES = 32 * 1024 * 1024
 """Most bytes of pages that are kept in memory, for the forms of sites."""
 _KEPT_OF_SITE = 5
@@ -78,8 +79,18 @@ class KeptPage:
     content_type: str | None
     read_at: float
     """Epoch s."""
+    media: Media
     lines: tuple[PageLine, ...]
-    """To click on; none if it is no HTML page."""
+    """To click on; none if it is neither HTML nor JSON."""
+    selectors: tuple[str, ...]
+    """Of its parts, to be offered where one is typed."""
+    picture: bytes | None
+    """A PNG of a rendered page."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it keeps."""
+        return len(self.body) + len(self.picture or b"")
 
 
 class PreviewControl:
@@ -144,10 +155,11 @@ class PreviewControl:
         """Gets the page of a site as a poll would, and keeps it for `try_selection`. Raises NotFoundError."""
         site = await self._store.sites.get(site_id)
         context = await self._context(site)
-        outcome = await self._fetched(context, context.spelling or site.spec.url)
+        outcome = await self._fetched(context, context.spelling or site.spec.url, picture=True)
         if outcome.body is not None:
-            lines = await self._lines(context, outcome)
-            page = KeptPage(site.spec.url, outcome.body, outcome.content_type, self._clock(), lines)
+            parts = await self._parts(context, outcome)
+            read = (outcome.body, outcome.content_type, self._clock())
+            page = KeptPage(site.spec.url, *read, *parts, outcome.screenshot)
             pages = [kept for kept in self._kept.pop(site_id, []) if kept.url == page.url]
             self._kept[site_id] = [*pages, page][-_KEPT_OF_SITE:]
             self._forget_oldest()
@@ -183,26 +195,43 @@ class PreviewControl:
         InvalidValueError as `of_url`.
         """
         from pollerd.detection.selection.picker import offers
+        from pollerd.detection.selection.picker_json import json_offers
 
-        context = await self._context(site)
-        bodies = [(page.body, page.content_type) for page in reversed(self.pages_of(site))]
+        context, pages = await self._context(site), self.pages_of(site)[::-1]
+        bodies = [(page.body, page.content_type) for page in pages if page.media is pages[0].media]
         texts = list[str]()
         if not context.selections:  # else they are of a part of the page
             versions = await self._earlier(site.id, DEFAULT_SELECTION, _TRIED_CHANGES)
             texts = [version.after.decode("utf-8", "replace") for version in versions]
-        return await self._read(context, "page", offers, bodies, line, texts) if bodies else []
+        if not bodies:
+            return []
+        made = json_offers if pages[0].media is Media.JSON else offers
+        return await self._read(context, "page", made, bodies, line, texts)
 
-    async def _lines(self, context: SiteContext, outcome: Outcome) -> tuple[PageLine, ...]:
+    async def _parts(
+        self, context: SiteContext, outcome: Outcome
+    ) -> tuple[Media, tuple[PageLine, ...], tuple[str, ...]]:
+        """Returns what a page is, its lines, and the selectors of its parts."""
         from pollerd.detection.media import classify
-        from pollerd.detection.selection.picker import lines_of
+        from pollerd.detection.selection.picker import lines_of, selectors_of
+        from pollerd.detection.selection.picker_json import json_lines, json_paths
 
         assert outcome.body is not None
-        if Media.HTML not in classify(outcome.body, outcome.content_type)[0]:
-            return ()
-        return await self._read(context, "page", lines_of, outcome.body, outcome.content_type)
+        kinds = classify(outcome.body, outcome.content_type)[0]
+        media = next((media for media in (Media.JSON, Media.HTML) if media in kinds), kinds[0])
+        if media not in (Media.JSON, Media.HTML):
+            return media, (), ()
+        page = (outcome.body, outcome.content_type)
+        if media is Media.JSON:
+            lines = await self._read(context, "page", json_lines, *page)
+            selectors = await self._read(context, "page", json_paths, *page)
+        else:
+            lines = await self._read(context, "page", lines_of, *page, outcome.boxes)
+            selectors = await self._read(context, "page", selectors_of, *page)
+        return media, lines, tuple(selectors[:_OFFERED_SELECTORS])
 
     def _forget_oldest(self) -> None:
-        while sum(len(page.body) for pages in self._kept.values() for page in pages) > _KEPT_BYTES:
+        while sum(page.size for pages in self._kept.values() for page in pages) > _KEPT_BYTES:
             oldest = next(iter(self._kept))
             if len(self._kept[oldest]) > 1:
                 del self._kept[oldest][0]
@@ -217,10 +246,10 @@ class PreviewControl:
         page = await self._store.history.list_readings(site_id, ReadingFilter(None, selection, None), _VALUES_READ)
         return [EarlierReading(reading.name, reading.at, reading.value) for reading in page.items]
 
-    async def _fetched(self, context: SiteContext, url: str) -> Outcome:
+    async def _fetched(self, context: SiteContext, url: str, *, picture: bool = False) -> Outcome:
         access = context.access
         body = None if access.body is None else access.body.encode()
-        request = Request(url, Validators(), own_headers(access), access.proxy, body)
+        request = Request(url, Validators(), own_headers(access), access.proxy, body, picture=picture)
         cost = DEFAULT_RENDER_COST if context.render else 1.0
         async with self._turn:
             return await self._requests.get(context, request, cost=cost, patience_seconds=0.0)

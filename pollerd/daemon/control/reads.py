@@ -16,7 +16,7 @@ from pollerd.limits import REPORT_COST, LeakyBuckets
 from pollerd.storage.reads import ReadReport, ReadResult, ReadRules, ReportedRead
 from pollerd.storage.sites import SiteStore
 from pollerd.storage.store import Store
-from pollerd.texts import _
+from pollerd.texts import N_, _
 from pollerd.timestamps import rfc3339
 
 MAX_OLD_SECONDS = 30 * 86_400.0
@@ -53,7 +53,7 @@ class ReadControl:
         wait = self._limit.take(now, units=max(len(reads), REPORT_COST))
         if wait > 0:
             self._instruments.read_reports_refused.inc()
-            raise TooManyError("reads", wait)
+            raise TooManyError(N_("reads"), wait)
         if complete_until is not None:
             complete_until = self._within("complete_until", complete_until, now)
         times = [self._within(f"reads[{place}].at", read.at, now) for place, read in enumerate(reads)]

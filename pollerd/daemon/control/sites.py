@@ -230,7 +230,7 @@ class SiteControl:
             self._scheduler.add(ids, their_hosts, inherit_all(added, self._store.tags.in_force))
             if result.existing:
                 await self._return.restore_deleted(sorted(result.returned))
-                await self._take_in_unknown([site_id for site_id, _ignored in result.existing])
+                await self._take_in_unknown([site_id for site_id, _i in result.existing])
         if result.returned:
             result = await self._returned(result, specs)
         self._scheduler.due.set()
@@ -259,8 +259,8 @@ class SiteControl:
         """Gives sites that a job had deleted the settings of the specs that brought them back: they count as added."""
         back = set(result.returned)
         places = [(site_id, i) for site_id, i in result.existing if site_id in back]
-        await self.put_settings([specs[i] for _ignored, i in places])
-        host_ids = await self._store.hosts.ids([host_of(specs[i].url) for _ignored, i in places])
+        await self.put_settings([specs[i] for _site_id, i in places])
+        host_ids = await self._store.hosts.ids([host_of(specs[i].url) for _site_id, i in places])
         added = [(site_id, i, host_ids[host_of(specs[i].url)]) for site_id, i in places]
         existing = [(site_id, i) for site_id, i in result.existing if site_id not in back]
         return replace(result, added=[*result.added, *added], existing=existing)

@@ -71,7 +71,7 @@ class TagControl:
         after = {other: settings for other, settings in self._store.in_force.items() if other != name}
         after |= {} if tag is None else {name: tag}
         pieces = [piece async for piece in self._store.tagged(name, after)]
-        for columns, _ignored in pieces:
+        for columns, _faults in pieces:
             self._scheduler.admit_settings(columns)
             await asyncio.sleep(0)
         sends = read_by_polls(before) != read_by_polls(tag)

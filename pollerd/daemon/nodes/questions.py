@@ -150,7 +150,7 @@ class NodeAnswers:
     def __init__(self, *, cluster: ClusterStore, questions: NodeQuestionStore, views: SiteViews) -> None:
         self._cluster, self._questions, self._views = cluster, questions, views
 
-    async def asked(self, _ignored: Collection[int] | None) -> None:
+    async def asked(self, _units: Collection[int] | None) -> None:
         """Answers what is asked of this node. Raises DatabaseUnavailableError."""
         asked = await self._questions.asked_of(self._cluster.node_id, _MAX_AT_ONCE)
         answers = [(number, encoded(await self._answer(question))) for number, question in asked]

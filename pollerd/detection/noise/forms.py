@@ -18,6 +18,7 @@ from functools import cache, lru_cache
 
 from pollerd.detection.edits import unmatched
 from pollerd.detection.noise.templates import MARK, MARK_END
+from pollerd.texts import N_, _
 
 
 class NoiseForm(StrEnum):
@@ -29,6 +30,18 @@ class NoiseForm(StrEnum):
     """`1,234 views`, `Besucher heute: 532`: how often a page was looked at, or by how many."""
     TOOK = "time taken"
     """`Page generated in 0.034 s`."""
+
+    @property
+    def in_words(self) -> str:
+        """The form as pages name it."""
+        return _(_FORMS[self])
+
+
+_FORMS = {
+    NoiseForm.AGO: N_("relative time"),
+    NoiseForm.VIEWS: N_("view counter"),
+    NoiseForm.TOOK: N_("time taken"),
+}
 
 
 @dataclass(frozen=True, slots=True)

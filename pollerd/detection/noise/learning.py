@@ -43,6 +43,7 @@ from pollerd.detection.noise.mask import (
 from pollerd.detection.noise.states import may_alternate, names_price_or_version
 from pollerd.detection.noise.templates import MARK, Template, TokenKind, shown, united
 from pollerd.model import Baseline
+from pollerd.texts import _
 
 GAPS_MAX = 2_000
 """Maximum number of gaps examined: they are representative of the others."""
@@ -303,7 +304,7 @@ class _FetchPair:
             prefix = _prefix(group[0])
             label = shown(group[0].line, group[0].spans)
             if len(group) >= _EVERYWHERE_MIN and prefix and self._all_noisy(template, prefix):
-                yield LineRule(template, (), prefix, f"lines like «{label}»"[: 2 * _SHOWN])
+                yield LineRule(template, (), prefix, _("lines like «{label}»", label=label)[: 2 * _SHOWN])
                 continue
             anchors = list(dict.fromkeys(anchor for each in group for anchor in self._anchors(each, template)))
             for start in range(0, len(anchors), ANCHORS_MAX):
@@ -388,15 +389,16 @@ class _FetchPair:
         return f"{self._shown_place(group[0].at)}: {label}"
 
     def _shown_block(self, noise: NoisyBlock) -> str:
-        what = "the same lines in any order" if noise.any_order else "any lines"
+        what = _("the same lines in any order") if noise.any_order else _("any lines")
         return f"{self._shown_place(noise.place.start)}: {what}"
 
     def _shown_place(self, at: int) -> str:
         for above in range(at - 1, -1, -1):
             line = body(self._one.units[above]).decode("utf-8", "replace").strip()
             if above not in self._noisy and any(sign.isalnum() for sign in line):
-                return f"after «{line if len(line) <= _SHOWN else line[: _SHOWN - 1] + '…'}»"
-        return "at the top"
+                cut = line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+                return _("after «{line}»", line=cut)
+        return _("at the top")
 
 
 def _refused(page: UnitIndex, mask: Mask) -> set[int]:

@@ -22,6 +22,7 @@ import xxhash
 from pollerd.detection.noise.forms import NoiseForm, named, without_forms
 from pollerd.detection.noise.templates import MARK, MARK_END, Literal, Slot, SlotKind, Template
 from pollerd.errors import InvalidValueError
+from pollerd.texts import N_, _
 
 RULES_MAX = 64
 ANCHORS_MAX = 8
@@ -45,6 +46,19 @@ class KnownBy(StrEnum):
     """It often came and went between two polls right after each other, between values known before."""
     ROW = "row of changes"
     """At each of the last changes, which were nothing else, it had moved as clocks and counters do."""
+
+    @property
+    def in_words(self) -> str:
+        """The same as pages name it."""
+        return _(_KNOWN_BY[self])
+
+
+_KNOWN_BY = {
+    KnownBy.PROOF: N_("comparison of two checks"),
+    KnownBy.FORM: N_("its form"),
+    KnownBy.ALTERNATION: N_("alternation of known values"),
+    KnownBy.ROW: N_("a row of changes"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +138,7 @@ class FormRule:
     @property
     def shown(self) -> str:
         """Description for users."""
-        return f"each {self.form}, such as «{self.example}»"
+        return _("each {form}, such as «{example}»", form=self.form.in_words, example=self.example)
 
 
 Rule = BlockRule | LineRule | FormRule

@@ -10,6 +10,8 @@ from enum import StrEnum
 import xxhash
 from msgspec import Struct
 
+from pollerd.texts import N_, _
+
 # Tokens of a line: moments, relative times, numbers, codes, words, and single signs between them.
 #
 # The grammar is loose on purpose: the kind of a token matters only where it differs between two fetches, and a span
@@ -136,6 +138,15 @@ class SlotKind(StrEnum):
     TEXT = "any text"
 
 
+_SLOTS = {
+    SlotKind.MOMENT: N_("moment"),
+    SlotKind.AGO: N_("relative time"),
+    SlotKind.NUMBER: N_("number"),
+    SlotKind.HEX: N_("hexadecimal"),
+    SlotKind.CODE: N_("code"),
+    SlotKind.ORDER: N_("any order"),
+    SlotKind.TEXT: N_("any text"),
+}
 _WIDTH = {SlotKind.NUMBER: 0, SlotKind.HEX: 1, SlotKind.CODE: 2}
 
 
@@ -369,7 +380,7 @@ def shown(line: Sequence[Token], spans: Sequence[Span]) -> str:
     """Returns the line for users: noise by its name, the text between shortened."""
     words, at = [], 0
     for span in spans:
-        words += [_excerpt(line[at : span.start]), f"‹{span.slot.kind}›"]
+        words += [_excerpt(line[at : span.start]), f"‹{_(_SLOTS[span.slot.kind])}›"]
         at = span.end
     return "".join([*words, _excerpt(line[at:])]).strip()
 

@@ -80,20 +80,20 @@ def detect_selections(
     raw = xxhash.xxh3_128_digest(outcome.body)
     settled = all(state.missing == "" and state.baseline.reader == READER for state in known.values())
     if whole and settled and raw == baseline.raw_fingerprint:
-        after, _ignored = last_modified.update_trust(baseline, outcome, changed=False, elapsed=elapsed)
+        after, _age = last_modified.update_trust(baseline, outcome, changed=False, elapsed=elapsed)
         return Detection(OutcomeKind.UNCHANGED, after, None if elapsed is None else _UNCHANGED)
     detected = list[tuple[SelectionDetection, Selected]]()
     for selection in selections:
         read = partial(selection.read, outcome.body, outcome.content_type, url, pdf_password)
         detected.append(_of_selection(selection, read, known.get(selection.name), outcome, elapsed))
-    parts = tuple(part for part, _ignored in detected)
+    parts = tuple(part for part, _selected in detected)
     seen = replace(
         baseline,
         raw_fingerprint=raw,
         media=detected[0][1].media,
         fingerprint=OF_SELECTIONS,
         reader=READER,
-        ttl=next((selected.ttl for _ignored, selected in detected if selected.ttl is not None), None),
+        ttl=next((selected.ttl for _part, selected in detected if selected.ttl is not None), None),
         items=b"",
     )
     return _whole(outcome, baseline, seen, parts, elapsed)

@@ -8,11 +8,13 @@ resort. Of those that pick the same thing in all versions of the page the shorte
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 from selectolax.lexbor import SelectolaxError
 
 from pollerd.detection.edits import gaps
@@ -21,11 +23,13 @@ from pollerd.detection.media import to_utf8
 from pollerd.detection.selection.steps.page import HtmlPage
 from pollerd.detection.selection.values.form import Kind, ValueFormat
 from pollerd.detection.selection.values.read import read_value
-from pollerd.model import READER
+from pollerd.model import READER, Box
 
 LINES_MAX = 5_000
 """Most lines of a page that can be picked."""
-_LINE_MAX = 300
+LINE_MAX = 300
+_REMEMBERED_BYTES = 1024 * 1024
+"""Larger pages are read again for each click: a process that remembered them would lack memory for other work."""
 _ANCESTORS = 8
 """How far up a part of a selector is looked for."""
 _CANDIDATES = 120
@@ -43,6 +47,8 @@ class PageLine(Struct, frozen=True):
     depth: int
     """How many lists and tables are around it."""
     text: str
+    box: Box | None = None
+    """Where it is in the picture of the page; None: there is none, or it is not to be seen."""
 
 
 class Offer(Struct, frozen=True):
@@ -130,6 +136,17 @@ class PickedPage:
         except SelectolaxError:
             return []
 
+    def chosen(self, choice: SelectorChoice) -> list[Any]:
+        """Returns what a selector picks; a path of positions is followed here, as lexbor takes too long."""
+        if not choice.anchor:
+            return self.matches(choice.selector)
+        nodes = self.matches(choice.anchor)
+        for step in choice.selector.removeprefix(choice.anchor).split(" > ")[1:]:
+            tag, _, place = step.removesuffix(")").partition(_PLACED)
+            alike = ((child for child in _children(node) if child.tag == tag) for node in nodes)
+            nodes = [child for children in alike for child in islice(children, int(place) - 1, int(place))]
+        return nodes
+
     def _read(self, root: Any) -> None:
         """Walks over the page in its order, iteratively: a page may be nested very deep."""
         texts: list[tuple[str, Any]] = []
@@ -165,9 +182,19 @@ class PickedPage:
         if text:
             holders = {parent.mem_id: parent for part, parent in texts if part.strip()}
             node = next(iter(holders.values())) if len(holders) == 1 else block
-            self.lines.append(PageLine(node.tag, depth, text[:_LINE_MAX]))
+            self.lines.append(PageLine(node.tag, depth, text[:LINE_MAX]))
             self.nodes.append(node)
         texts.clear()
+
+
+@lru_cache(maxsize=5)
+def _known_page(body: bytes, content_type: str | None) -> PickedPage:
+    return PickedPage(body, content_type)
+
+
+def _page_of(body: bytes, content_type: str | None) -> PickedPage:
+    """Returns a page that is only looked at; the last ones are remembered for the next click, unless they are large."""
+    return (_known_page if len(body) <= _REMEMBERED_BYTES else PickedPage)(body, content_type)
 
 
 def _is_hidden(node: Any) -> bool:
@@ -181,9 +208,35 @@ def _is_hidden(node: Any) -> bool:
     )
 
 
-def lines_of(body: bytes, content_type: str | None) -> tuple[PageLine, ...]:
-    """Returns the lines of a page, at most `LINES_MAX`. Raises SelectionLimitError as `PickedPage`."""
-    return tuple(PickedPage(body, content_type).lines)
+def lines_of(body: bytes, content_type: str | None, boxes: Mapping[str, Box] | None = None) -> tuple[PageLine, ...]:
+    """Returns the lines of a page, at most `LINES_MAX`. Raises SelectionLimitError as `PickedPage`.
+
+    boxes: of its elements, by their `absolute_path`.
+    """
+    page = _page_of(body, content_type)
+    if not boxes or page.tree.body is None:
+        return tuple(page.lines)
+    box_of, waiting = dict[int, Box | None](), [(page.tree.body, "body")]
+    while waiting:
+        node, path = waiting.pop()
+        box_of[node.mem_id], of_tag = boxes.get(path), dict[str, int]()
+        for child in _children(node):
+            of_tag[child.tag] = of_tag.get(child.tag, 0) + 1
+            waiting.append((child, f"{path} > {child.tag}{_PLACED}{of_tag[child.tag]})"))
+    return tuple(replace(line, box=box_of.get(node.mem_id)) for line, node in zip(page.lines, page.nodes, strict=True))
+
+
+def selectors_of(body: bytes, content_type: str | None) -> list[str]:
+    """Returns selectors of the parts of a page, those that last longest first. Raises as `PickedPage`."""
+    costs: dict[str, float] = {}
+    seen = set[int]()
+    for line in _page_of(body, content_type).nodes:
+        for node in (line, *_ancestors(line)):
+            if node.mem_id in seen:
+                break
+            seen.add(node.mem_id)
+            costs.update((selector, cost) for cost, selector in _parts(node) if cost <= _TAG_ALONE)
+    return sorted(costs, key=lambda selector: costs[selector])  # stable: in the order of the page
 
 
 # Parts of selectors: (cost, CSS). The lower the cost, the longer a part lasts.
@@ -213,6 +266,7 @@ _ID, _FOR_PROGRAMS, _NAMED, _CLASS, _ROLE, _TAG_ALONE, _UTILITY_CLASS, _PLAIN_TA
     4.5,
 )
 _LABEL, _DESCENT, _POSITION, _PLACE, _LONELY = 2.2, 0.4, 3.0, 0.1, 5.0
+_PLACED = ":nth-of-type("
 _PROGRAM_ATTRIBUTES = ("itemprop", "data-testid", "data-test", "data-test-id", "data-qa", "data-cy", "data-field")
 _NAMED_ATTRIBUTES = ("property", "name", "aria-label", "rel", "data-role", "data-type", "data-name", "data-component")
 _MEANINGFUL = frozenset(
@@ -354,7 +408,7 @@ def _ancestors(node: Any) -> Iterator[Any]:
 def absolute_path(node: Any) -> str:
     """Returns the path of an element by positions alone, as browsers copy it."""
     steps = [
-        f"{element.tag}:nth-of-type({_position(element)[0]})"
+        f"{element.tag}{_PLACED}{_position(element)[0]})"
         for element in (node, *_ancestors(node))
         if element.tag != "body"
     ]
@@ -384,7 +438,7 @@ def _single(node: Any) -> list[SelectorChoice]:
 
 
 def _path(node: Any, between: Iterable[Any]) -> str:
-    steps = [f"{element.tag}:nth-of-type({_position(element)[0]})" for element in (node, *between)]
+    steps = [f"{element.tag}{_PLACED}{_position(element)[0]})" for element in (node, *between)]
     return " > ".join(reversed(steps))
 
 
@@ -446,7 +500,7 @@ class _Versions:
             if right and (number >= _CANDIDATES or list(right.values()).count(self.count) >= _OFFERED):
                 break
             if selector not in right and self._picks(candidate, identities) and self._has_labels(selector):
-                right[selector] = self._agreeing(selector, nodes)
+                right[selector] = self._agreeing(candidate, nodes)
         best = sorted(right, key=lambda selector: -right[selector])  # stable: of equal ones the shorter is in front
         return best[:_OFFERED], right[best[0]] if best else 0
 
@@ -460,14 +514,13 @@ class _Versions:
         labels = [label.replace('\\"', '"').replace("\\\\", "\\") for label in _IN_LABEL.findall(selector)]
         return all(label in text for label in labels for text in self._texts)
 
-    def _agreeing(self, selector: str, nodes: Sequence[Any]) -> int:
+    def _agreeing(self, candidate: SelectorChoice, nodes: Sequence[Any]) -> int:
         return 1 + sum(
-            self._picks_same(selector, nodes, page, pairs)
+            self._picks_same(page.chosen(candidate), nodes, page, pairs)
             for page, pairs in zip(self._earlier, self._pairs, strict=True)
         )
 
-    def _picks_same(self, selector: str, nodes: Sequence[Any], page: PickedPage, pairs: dict[int, int]) -> bool:
-        picked = page.matches(selector)
+    def _picks_same(self, picked: Sequence[Any], nodes: Sequence[Any], page: PickedPage, pairs: dict[int, int]) -> bool:
         if len(nodes) > 1:
             return bool(picked) and all(node.tag == nodes[0].tag for node in picked)
         if len(picked) != 1 or picked[0].tag != nodes[0].tag:
@@ -499,7 +552,7 @@ def offers(bodies: Sequence[tuple[bytes, str | None]], line: int, texts: Sequenc
     of stored versions; labels that are not in all of them are not used. Empty if there is no such line. Raises
     SelectionLimitError as `PickedPage`.
     """
-    versions = _Versions([PickedPage(*body) for body in bodies], texts)
+    versions = _Versions([_page_of(*body) for body in bodies], texts)
     page = versions.page
     if not 0 <= line < len(page.nodes):
         return []
@@ -523,7 +576,7 @@ def _offer(versions: _Versions, what: str, nodes: Sequence[Any], candidates: Seq
 
 
 def _beginning(node: Any) -> str:
-    return " ".join((node.text_lexbor() or "").split())[:_LINE_MAX]
+    return " ".join((node.text_lexbor() or "").split())[:LINE_MAX]
 
 
 def _around(node: Any) -> Any:
@@ -569,14 +622,15 @@ def _values(versions: _Versions, node: Any) -> list[Offer]:
     parts = [node, *(part for part in node.css("*") if part.mem_id != node.mem_id)]
     written = [(part, name, part.attributes.get(name) or "") for part in parts for name in _VALUE_ATTRIBUTES]
     for part, attribute, text in [*written, *((part, "", _beginning(part)) for part in parts)]:
-        kind = _kind_of_value(text, machine=bool(attribute))
+        kind = kind_of_value(text, machine=bool(attribute))
         offer = _offer(versions, "value", [part], _single(part)) if kind else None
         if offer is not None:
             return [Offer("value", offer.selectors, 1, offer.versions, text, kind, attribute)]
     return []
 
 
-def _kind_of_value(text: str, *, machine: bool) -> str:
+def kind_of_value(text: str, *, machine: bool) -> str:
+    """Returns price, number or date, where a text is one; else nothing. machine: it is written for programs."""
     if not _DIGIT.search(text) or len(text) > _LABEL_MAX:
         return ""
     kinds: tuple[Kind, ...] = (

@@ -7,25 +7,34 @@ import json
 import re
 import zipfile
 import zlib
+from collections.abc import Mapping
+
+import brotli
 
 from pollerd.errors import ConfigError
 from pollerd.moving.changedetection.instance import Instance, Item, Watch, table
+from pollerd.moving.moved import RESULT_CHARACTERS, StoredResult
 from pollerd.texts import N_, _
 
-MAX_ZIP_BYTES = 1024 * 1024 * 1024
-"""Size of a backup: most of it is history, which is not read."""
 MAX_JSON_BYTES = 10 * 1024 * 1024
 """Size of one file in it, and of a `url-watches.json`."""
 MAX_READ_BYTES = 200 * 1024 * 1024
 """All that is read of one backup."""
+MAX_RESULTS_BYTES = 64 * 1024 * 1024
+"""All that is read of the histories in one backup, for comparing results."""
+MAX_RESULTS_CHARACTERS = 16_000_000
+"""All that is kept of them."""
 MAX_ENTRIES = 1_000_000
 MAX_RATIO = 200
 """Of the size unpacked to the size packed; below `_SMALL` bytes anything may be."""
 MAX_WATCHES = 100_000
 _SMALL = 1024 * 1024
+_LATEST = 1e11
+"""Epoch s: later moments are none."""
 _HEADERS_BYTES = 64 * 1024
 _UUID = r"[0-9a-fA-F-]{32,36}"
 _ENTRY = re.compile(rf"(?P<uuid>{_UUID})/(?P<name>watch\.json|tag\.json|restock_diff\.json|headers\.txt)")
+_STORED = re.compile(rf"(?P<uuid>{_UUID})/(?P<name>history\.txt|[^/]+\.txt(\.br)?)")
 _SETTINGS = "changedetection.json"
 _OLD = "url-watches.json"
 _KNOWN = frozenset({"watching", "settings", "note", "app_guid", "version_tag", "build_sha"})
@@ -48,7 +57,7 @@ def read_backup(data: bytes) -> Instance:
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, EOFError) as error:
             raise ConfigError(_("the backup cannot be read: {error}", error=str(error)[:100])) from error
     if data.lstrip()[:1] == b"{":
-        return _of_old(_json(data, _OLD), [])
+        return _of_old(_json(data, _OLD), [], {})
     raise ConfigError(_("neither a backup of changedetection.io (zip) nor its url-watches.json"))
 
 
@@ -62,7 +71,7 @@ def _of_archive(archive: zipfile.ZipFile) -> Instance:
                 count=len(entries),
             )
         )
-    reader = _Reader(archive)
+    reader, results = _Reader(archive), _results(archive)
     settings: Item | None = None
     parts: dict[str, dict[str, bytes]] = {}
     for entry in entries:
@@ -73,19 +82,57 @@ def _of_archive(archive: zipfile.ZipFile) -> Instance:
             parts.setdefault(match["uuid"], {})[match["name"]] = reader.read(entry)
     old = next((entry for entry in entries if entry.filename == _OLD), None)
     if settings is None and old is not None:
-        return _of_old(_json(reader.read(old), _OLD), list(_NOT_IN_IT))
+        return _of_old(_json(reader.read(old), _OLD), list(_NOT_IN_IT), results)
     if settings is None:
         raise ConfigError(
             _("no backup of changedetection.io: it holds neither {settings} nor {old}", settings=_SETTINGS, old=_OLD)
         )
-    return _of_parts(settings, parts)
+    return _of_parts(settings, parts, results)
+
+
+def _results(archive: zipfile.ZipFile) -> dict[str, StoredResult]:
+    """Returns by uuid what each watch kept last; a text that cannot be read is left out: only comparing needs it."""
+    files: dict[str, dict[str, zipfile.ZipInfo]] = {}
+    for entry in archive.infolist():
+        match = _STORED.fullmatch(entry.filename)
+        if match is not None:
+            files.setdefault(match["uuid"], {})[match["name"]] = entry
+    reader, results = _Reader(archive, MAX_RESULTS_BYTES), dict[str, StoredResult]()
+    room = MAX_RESULTS_CHARACTERS
+    for uuid, stored in files.items():
+        if "history.txt" not in stored or room <= 0:
+            continue
+        try:
+            at, name = _last_of(reader.read(stored["history.txt"]))
+            data = reader.read(stored[name])
+            text = _unpacked(data) if name.endswith(".br") else data
+        except (ConfigError, KeyError, ValueError, brotli.error):
+            continue
+        results[uuid] = StoredResult(text.decode("utf-8", "replace")[:RESULT_CHARACTERS], at)
+        room -= len(results[uuid].text)
+    return results
+
+
+def _last_of(history: bytes) -> tuple[float, str]:
+    """Returns moment (epoch s) and file of the newest line of a history.txt. Raises `ValueError` if it has none."""
+    lines = history.decode("utf-8", "replace").split("\n")
+    pairs = [line.strip().partition(",") for line in lines]
+    at, name = max((float(at), name) for at, comma, name in pairs if comma)
+    if not 0.0 <= at < _LATEST:
+        raise ValueError(at)
+    return at, re.split(r"[/\\]", name)[-1]
+
+
+def _unpacked(data: bytes) -> bytes:
+    """Returns the beginning of what was packed with brotli, as long as a result may be."""
+    return bytes(brotli.Decompressor().process(data, output_buffer_limit=4 * RESULT_CHARACTERS))
 
 
 class _Reader:
     """Reads entries within the limits of size and ratio, whatever their headers say."""
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
-        self._archive, self._left = archive, MAX_READ_BYTES
+    def __init__(self, archive: zipfile.ZipFile, most: int = MAX_READ_BYTES) -> None:
+        self._archive, self._left = archive, most
 
     def read(self, entry: zipfile.ZipInfo) -> bytes:
         """Returns the content. Raises `ConfigError` if it is too large or was packed too well."""
@@ -113,7 +160,7 @@ class _Reader:
         return data
 
 
-def _of_parts(settings: Item, parts: dict[str, dict[str, bytes]]) -> Instance:
+def _of_parts(settings: Item, parts: dict[str, dict[str, bytes]], results: Mapping[str, StoredResult]) -> Instance:
     watches, groups, unread = list[Watch](), dict[str, Item](), list(_NOT_IN_IT)
     for uuid, files in parts.items():
         restock = files.get("restock_diff.json")
@@ -128,7 +175,7 @@ def _of_parts(settings: Item, parts: dict[str, dict[str, bytes]]) -> Instance:
                 unread.append((f"{uuid}/{name}", str(error)))
                 continue
             if name == "watch.json":
-                watches.append(Watch(uuid, fields, _headers(files.get("headers.txt", b""))))
+                watches.append(Watch(uuid, fields, _headers(files.get("headers.txt", b"")), results.get(uuid)))
             else:
                 groups[uuid] = fields
     _check_number(len(watches))
@@ -143,7 +190,7 @@ def _restock(item: Item) -> Item:
     return table(item.get(_RESTOCK)) or table(item.get("restock_diff")) or item
 
 
-def _of_old(document: Item, unread: list[tuple[str, str]]) -> Instance:
+def _of_old(document: Item, unread: list[tuple[str, str]], results: Mapping[str, StoredResult]) -> Instance:
     """Reads the older form: all watches and settings in one file."""
     watching, settings = document.get("watching"), table(document.get("settings"))
     if not isinstance(watching, dict):
@@ -151,7 +198,9 @@ def _of_old(document: Item, unread: list[tuple[str, str]]) -> Instance:
     _check_number(len(watching))
     application = table(settings.get("application"))
     groups = {uuid: table(tag) for uuid, tag in table(application.pop("tags", None)).items()}
-    watches = [Watch(str(uuid), _renewed(table(watch))) for uuid, watch in watching.items()]
+    watches = [
+        Watch(str(uuid), _renewed(table(watch)), result=results.get(str(uuid))) for uuid, watch in watching.items()
+    ]
     unread += [
         (key[:100], _("pollerd does not know this part of the file")) for key in sorted(document.keys() - _KNOWN)
     ]
@@ -209,5 +258,5 @@ def _json(data: bytes, name: str) -> Item:
         where = f"line {error.lineno}: " if isinstance(error, json.JSONDecodeError) else ""
         raise ConfigError(_("{name}: {where}no JSON", name=name, where=where)) from error
     if not isinstance(document, dict):
-        raise ConfigError(_("{name} must be a table; given: a {name_2}", name=name, name_2=type(document).__name__))
+        raise ConfigError(_("{name} must be a table; given: a {kind}", name=name, kind=type(document).__name__))
     return document

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pollerd.moving.moved import StoredResult
+
 Item = dict[str, object]
 
 
@@ -16,6 +18,8 @@ class Watch:
     fields: Item
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Of its headers.txt."""
+    result: StoredResult | None = None
+    """What it kept last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pollerd.moving.changedetection import browser, conditions, restock, schedule, steps
 from pollerd.moving.changedetection.defaults import DEFAULTS, DISPLAY, INTERNAL, LOST, says_nothing
@@ -47,7 +47,12 @@ def move(instance: Instance, *, exact: bool = False) -> Moved:
     for watch in instance.watches:
         draft = _converted(watch, instance, settings, report, exact=exact)
         drafts.append(draft)
-    return join(drafts, report)
+    results = {
+        draft.report.source: watch.result
+        for draft, watch in zip(drafts, instance.watches, strict=True)
+        if watch.result is not None
+    }
+    return replace(join(drafts, report), results=results)
 
 
 def _converted(watch: Watch, instance: Instance, settings: Settings, report: Report, *, exact: bool) -> Draft:
@@ -71,9 +76,8 @@ def _converted(watch: Watch, instance: Instance, settings: Settings, report: Rep
 
 def _source(watch: Watch) -> str:
     names = (watch.fields.get(key) for key in ("title", "url"))
-    return (
-        f"watch {watch.uuid[:8]} ({next((name for name in names if isinstance(name, str) and name), _('without URL'))})"
-    )
+    name = next((name for name in names if isinstance(name, str) and name), None) or _("without URL")
+    return f"watch {watch.uuid[:8]} ({name})"
 
 
 def _set_url(context: WatchContext) -> bool:

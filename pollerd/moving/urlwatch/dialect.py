@@ -16,9 +16,7 @@ class Dialect:
     """Whether `html2text` means Markdown where nothing else is said, else plain text."""
     shell_kind: str
     """The key of programs' defaults."""
-    ignores_unknown: bool
-    """Whether keys that it does not know are ignored in a job with `kind`."""
 
 
-URLWATCH = Dialect("urlwatch", False, False, "shell", True)
-WEBCHANGES = Dialect("webchanges", True, True, "command", False)
+URLWATCH = Dialect("urlwatch", False, False, "shell")
+WEBCHANGES = Dialect("webchanges", True, True, "command")

@@ -93,7 +93,7 @@ def _given_twice(yaml: Any, node: Any, seen: set[int]) -> set[str]:
     seen.add(id(node))
     repeated = set[str]()
     if isinstance(node, yaml.MappingNode):
-        names = [key.value for key, _ignored in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
+        names = [key.value for key, _value in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
         repeated = {name for name in set(names) if names.count(name) > 1}
     return repeated.union(*(_given_twice(yaml, child, seen) for child in _children(yaml, node)))
 

@@ -25,7 +25,7 @@ def _pick(call: FilterCall, selector: Mapping[str, str], wrong: str | None, lang
     xml = str(call.take("method", "html")) == "xml"
     namespaces = call.take("namespaces")
     if wrong is None and namespaces:
-        wrong = 'namespaces are not known here; an XPath with local-name()="…" does the same'
+        wrong = _('namespaces are not known here; an XPath with local-name()="…" does the same')
     if wrong is not None:
         call.not_carried(wrong)
         return

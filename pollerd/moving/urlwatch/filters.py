@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pollerd.moving.draft import Draft
+from pollerd.moving.moved import COMPARES_SOURCE
 from pollerd.moving.urlwatch.dialect import Dialect
 from pollerd.moving.urlwatch.element_filters import ELEMENT_FILTERS
 from pollerd.moving.urlwatch.filter_parts import FilterCall, Handler, as_mapping
@@ -44,10 +45,10 @@ def compare_body(draft: Draft, *, exact: bool) -> None:
 def _source(draft: Draft, key: str, *, exact: bool) -> None:
     if exact:
         draft.add_step(key, {"as": "source"})
-        draft.report.carried(_("{key} (compares the source)", key=key))
+        draft.report.carried(f"{key} {_(COMPARES_SOURCE)}")
     else:
         how = _("it compares the source there; here what a reader sees (--exact compares the source)")
-        draft.report.approximated(_("{key} (compares the source)", key=key), how)
+        draft.report.approximated(f"{key} {_(COMPARES_SOURCE)}", how)
 
 
 def _compares_markup(kinds: Sequence[str]) -> bool:
@@ -70,7 +71,7 @@ def _calls(draft: Draft, key: str, raw: object, dialect: Dialect) -> Iterator[Fi
             yield FilterCall(draft, f"{place}.{entry}", entry, {}, dialect)
         elif isinstance(entry, Mapping) and entry:
             (kind, value), *more = entry.items()
-            for name, _ignored in more:
+            for name, _value in more:
                 draft.report.not_carried(f"{place}.{name}", _("only the first key of a filter counts in its program"))
             name = str(kind)
             yield FilterCall(draft, f"{place}.{name}", name, as_mapping(name, value), dialect)

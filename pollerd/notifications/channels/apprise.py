@@ -133,7 +133,7 @@ class AppriseProcess:
             if not more:
                 raise ConnectionResetError(errno.ECONNRESET, _("the process ended"))
             self._unread += more
-        line, _ignored, self._unread = self._unread.partition(b"\n")
+        line, _newline, self._unread = self._unread.partition(b"\n")
         return line
 
     async def _say(self, line: Mapping[str, Any]) -> None:
@@ -338,7 +338,7 @@ def check_url(service: str, url: str) -> None:
             NOT_SHOWN,
         )
     for part in re.split(r"[?&;]", url)[1:]:
-        name, _ignored, value = part.partition("=")
+        name, _equals, value = part.partition("=")
         why = refused_option(unquote_plus(name).strip().lower(), unquote_plus(value).strip().lower())
         if why is not None:
             raise InvalidValueError(

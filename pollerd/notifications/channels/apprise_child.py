@@ -111,7 +111,7 @@ class ParentProcess:
             try:
                 self._socket.sendall(json.dumps(question).encode() + b"\n")
                 while not line.endswith(b"\n"):
-                    part, passed, _ignored, _ignored = socket.recv_fds(self._socket, _READ_BYTES, 1, _CLOSE_ON_EXEC)
+                    part, passed, _flags, _address = socket.recv_fds(self._socket, _READ_BYTES, 1, _CLOSE_ON_EXEC)
                     if not part:
                         os._exit(0)
                     line += part
@@ -238,7 +238,7 @@ class Gate:
         _refuse(f"{event} {path!r}")
 
 
-def _refuse(what: str, *_ignored: Any, **__: Any) -> NoReturn:
+def _refuse(what: str, *_arguments: Any, **_named: Any) -> NoReturn:
     raise PermissionError(_("pollerd refuses: {what}", what=what))
 
 
@@ -337,7 +337,7 @@ def _warm_up() -> None:
     for module in (started, sys.modules.get("subprocess")):
         for name in ("fork_exec", "_fork_exec"):
             if module is not None and hasattr(module, name):
-                setattr(module, name, lambda *_ignored, **__: _refuse("a program"))
+                setattr(module, name, lambda *_arguments, **_named: _refuse("a program"))
 
 
 def _sent(message: dict[str, Any]) -> dict[str, Any]:

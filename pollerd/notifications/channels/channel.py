@@ -83,7 +83,7 @@ def unanswered(kind: OutcomeKind | None, detail: str) -> Receipt:
     if kind is not OutcomeKind.BLOCKED_ADDRESS:
         return Receipt(AnswerKind.RETRY, None, detail)
     return Receipt(
-        AnswerKind.DEAD, None, detail.replace(WITHOUT_FLAG, ", not reached without --allow-private-channels")
+        AnswerKind.DEAD, None, detail.replace(_(WITHOUT_FLAG), _(", not reached without --allow-private-channels"))
     )
 
 

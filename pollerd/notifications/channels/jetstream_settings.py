@@ -115,7 +115,7 @@ def jetstream_settings(raw: Mapping[str, Any]) -> tuple[JetStreamSettings, dict[
         port=fields.port(4222),
         tls=fields.flag("tls", False),
         stream=stream,
-        username=fields.text("username", "1 to 320 printable characters", 320),
+        username=fields.text("username", _("1 to 320 printable characters"), 320),
     )
     return settings, _secrets(fields, settings)
 
@@ -124,7 +124,7 @@ def _secrets(fields: GivenFields, settings: JetStreamSettings) -> dict[str, str]
     secrets = {
         name: value
         for name in ("password", "token", "seed")
-        if (value := fields.text(name, "1 to 1,000 printable characters")) is not None
+        if (value := fields.text(name, _("1 to 1,000 printable characters"))) is not None
     }
     credentials = fields.raw("credentials")
     if credentials is not None:

@@ -177,7 +177,7 @@ class MailChannel:
         """Returns what the recipients' answers mean together."""
         for_now = {recipient: reply for recipient, reply in settled.items() if 400 <= reply[0] < 500}
         for_good = {recipient: reply for recipient, reply in settled.items() if reply[0] >= 500}
-        if any(code in _REFUSED_CODES for code, _ignored in for_good.values()):
+        if any(code in _REFUSED_CODES for code, _text in for_good.values()):
             return self._said(AnswerKind.REFUSED, for_good)
         self._settled.pop(message_id, None)
         if for_now:
@@ -192,7 +192,7 @@ class MailChannel:
         return self._said(AnswerKind.SENT, for_good) if for_good else Receipt(AnswerKind.SENT, 250)
 
     def _said(self, kind: AnswerKind, refused: Refusals) -> Receipt:
-        codes = [code for code, _ignored in refused.values()]
+        codes = [code for code, _recipient in refused.values()]
         text = "; ".join(f"{recipient}: {code} {reply}" for recipient, (code, reply) in refused.items())
         status = 250 if kind is AnswerKind.SENT else codes[0]
         return Receipt(kind, status, self._hidden(_("refused for {text}", text=text)))
@@ -233,7 +233,7 @@ async def _log_in(client: aiosmtplib.SMTP, username: str, password: str) -> None
 async def _transact(client: aiosmtplib.SMTP, sender: str, recipients: list[str], mail: bytes) -> Refusals:
     """Offers the e-mail; returns who was refused. Raises `SMTPException`."""
     try:
-        refused, _ignored = await client.sendmail(sender, recipients, mail)
+        refused, _answer = await client.sendmail(sender, recipients, mail)
     except aiosmtplib.SMTPRecipientsRefused as error:
         return {recipient.recipient: (recipient.code, str(recipient.message)) for recipient in error.recipients}
     with contextlib.suppress(aiosmtplib.SMTPException, OSError):  # it is sent already

@@ -54,9 +54,9 @@ def mail_settings(raw: Mapping[str, Any]) -> tuple[MailSettings, dict[str, str]]
         security=security,
         sender=_sender(fields),
         recipients=_recipients(fields),
-        username=fields.text("username", "1 to 320 printable characters", 320),
+        username=fields.text("username", _("1 to 320 printable characters"), 320),
     )
-    password = fields.text("password", "1 to 1,000 printable characters")
+    password = fields.text("password", _("1 to 1,000 printable characters"))
     if password is not None and settings.username is None:
         fields.refuse("username", _("given with a password"))
     return settings, {} if password is None else {"password": password}
@@ -82,7 +82,7 @@ def _addresses(fields: GivenFields, name: str, value: object) -> list[str]:
     """Returns the addresses of a text: `a@example.org, Name <b@example.org>`; names are not kept."""
     if not isinstance(value, str) or not value.isprintable():
         return fields.refuse(name, _(_ADDRESS_ALLOWED))
-    addresses = [address for _ignored, address in getaddresses([_SEMICOLON.sub(",", value).strip(" ,")])]
+    addresses = [address for _name, address in getaddresses([_SEMICOLON.sub(",", value).strip(" ,")])]
     if not addresses or not all(map(_ADDRESS.fullmatch, addresses)):
         return fields.refuse(name, _(_ADDRESS_ALLOWED))
     return addresses

@@ -25,14 +25,14 @@ from pollerd.notifications.channels.channel import (
 )
 from pollerd.notifications.message import Message, Receipt
 from pollerd.notifications.payload import events_carried, payload_of
-from pollerd.texts import _
+from pollerd.texts import N_, _
 from pollerd.urls import normalise_url
 
 # Secrets and signatures (symmetric, `v1`).
 
 _PREFIX = "whsec_"
 _MIN_BYTES, _MAX_BYTES, _NEW_BYTES = 24, 64, 32
-SECRET_ALLOWED = f"{_PREFIX} and base64 of {_MIN_BYTES} to {_MAX_BYTES} random bytes, or missing: one is made then"
+SECRET_ALLOWED = N_("whsec_ and base64 of 24 to 64 random bytes, or missing: one is made then")
 
 
 def new_secret() -> str:
@@ -90,8 +90,8 @@ _OURS = frozenset(
         "webhook-timestamp",
     )
 )
-_HEADERS_ALLOWED = (
-    f"an object of at most {_MAX_HEADERS} header names and values of printable ASCII, without those that belong to "
+_HEADERS_ALLOWED = N_(
+    "an object of at most {most} header names and values of printable ASCII, without those that belong to "
     "the connection or to the signature"
 )
 
@@ -121,15 +121,15 @@ def webhook_settings(raw: Mapping[str, Any]) -> tuple[WebhookSettings, dict[str,
     """Returns settings and secrets. Raises `InvalidValueError`."""
     fields = GivenFields(raw, _KNOWN, _SECRET)
     try:
-        url, _ignored, query = normalise_url(
-            fields.required("url", _("an absolute http or https URL"), 2_048)
-        ).partition("?")
+        url, _mark, query = normalise_url(fields.required("url", _("an absolute http or https URL"), 2_048)).partition(
+            "?"
+        )
     except InvalidValueError as error:
         raise error.of("url", given=_without_query(raw.get("url"))) from None
-    secrets = {name: value for name in ("secret", "previous_secret") if (value := fields.text(name, SECRET_ALLOWED))}
+    secrets = {name: value for name in ("secret", "previous_secret") if (value := fields.text(name, _(SECRET_ALLOWED)))}
     for name, value in secrets.items():
         if not is_secret(value):
-            fields.refuse(name, SECRET_ALLOWED)
+            fields.refuse(name, _(SECRET_ALLOWED))
     if query:
         secrets["query"] = query
     names, values = _headers(fields)
@@ -154,17 +154,17 @@ def _headers(fields: GivenFields) -> tuple[tuple[str, ...], dict[str, str]]:
     """Returns the names, and the values where they were given; a list of names: as it was stored."""
     headers = fields.raw("headers") or {}
     if not isinstance(headers, Mapping | list | tuple) or len(headers) > _MAX_HEADERS:
-        fields.refuse("headers", _HEADERS_ALLOWED)
+        fields.refuse("headers", _(_HEADERS_ALLOWED, most=_MAX_HEADERS))
     names = []
     for name in headers:
         if not isinstance(name, str) or not _NAME.fullmatch(name) or name.lower() in _OURS or name.lower() in names:
-            raise InvalidValueError("headers", _HEADERS_ALLOWED, name)
+            raise InvalidValueError("headers", _(_HEADERS_ALLOWED, most=_MAX_HEADERS), name)
         names.append(name.lower())
     values = {}
     if isinstance(headers, Mapping):
         values = {HEADER + name.lower(): value for name, value in headers.items()}
     if not all(_is_value(value) for value in values.values()):
-        fields.refuse("headers", _HEADERS_ALLOWED)
+        fields.refuse("headers", _(_HEADERS_ALLOWED, most=_MAX_HEADERS))
     return tuple(names), values
 
 

@@ -250,10 +250,10 @@ class Frontier(Subject):
         if row.topic != topic:
             raise ConfigError(
                 _(
-                    "topic: this database holds a collection on {topic!r}, not on {topic_2!r}; another topic needs "
+                    "topic: this database holds a collection on {stored!r}, not on {topic!r}; another topic needs "
                     "another database",
-                    topic=row.topic,
-                    topic_2=topic,
+                    stored=row.topic,
+                    topic=topic,
                 )
             )
         if row.words != words:
@@ -361,7 +361,7 @@ class Frontier(Subject):
     def write_values(self, connection: Connection, values: Sequence[tuple[PageRow, float]]) -> None:
         """Writes the values of pages that are still on the frontier."""
         self.link_context.write_values(connection, [(row.id, value) for row, value in values])
-        self.renew_hosts(connection, {row.host_id for row, _ignored in values})
+        self.renew_hosts(connection, {row.host_id for row, _value in values})
 
     @writes
     def promote(
@@ -403,7 +403,7 @@ class Frontier(Subject):
         rows = connection.execute(self._best_pages, {"hosts": self._sql.id_list(room), "most": most})
         chosen, left = list[int](), dict(room)
         # Among equals the first discovered.
-        for host_id, _ignored, page_id in sorted(rows, key=lambda row: (-row[1], row[2])):
+        for host_id, _value, page_id in sorted(rows, key=lambda row: (-row[1], row[2])):
             if left[host_id] > 0 and len(chosen) < limit:
                 left[host_id] -= 1
                 chosen.append(page_id)

@@ -2,6 +2,7 @@
 import { putFragment } from "./trusted.js";
 import { writeTimes } from "./times.js";
 import { option } from "./options.js";
+import { _, n_ } from "./texts.js";
 
 const SEEN_MS = 1_000;
 const SEND_MS = 700;
@@ -26,10 +27,10 @@ export function startInbox() {
         unread.textContent = Number(unread.textContent.replace(/\D/g, "")) + 1;
         unread.hidden = false;
       }
-      document.title = `(${came} new) ${title}`;
+      document.title = _("({count} new) {title}", { count: came, title });
       if (!button) return;
       button.hidden = false;
-      button.textContent = `${came} new ${came === 1 ? "change" : "changes"} · show (.)`;
+      button.textContent = n_("{count} new change · show (.)", "{count} new changes · show (.)", came);
     },
   };
 }
@@ -41,6 +42,7 @@ class Inbox {
     this.last = null;
     this.view = "inline";
     for (const row of form.querySelectorAll("[data-row]")) {
+      if (row.matches(".group")) continue; // opens by itself
       row.querySelector("[data-open]").addEventListener("click", (event) => {
         if (event.ctrlKey || event.metaKey || event.shiftKey) return;
         event.preventDefault();
@@ -65,9 +67,9 @@ class Inbox {
     if (key === "u" && this.last) this.mark(this.last.rows, !this.last.seen);
     if (key === "t") {
       this.view = this.view === "inline" ? "side" : "inline";
-      if (row && !this.place(row).hidden) this.fill(row);
+      if (row && this.place(row)?.hidden === false) this.fill(row);
     }
-    if (key === "Escape" && row) this.place(row).hidden = true;
+    if (key === "Escape" && row && this.place(row)) this.place(row).hidden = true;
   }
 
   place(row) {
@@ -75,6 +77,11 @@ class Inbox {
   }
 
   async toggle(row) {
+    const group = row.querySelector("details");
+    if (group && row.matches(".group")) {
+      group.open = !group.open;
+      return;
+    }
     const place = this.place(row);
     place.hidden = !place.hidden;
     if (!place.hidden) {
@@ -90,7 +97,7 @@ class Inbox {
       await putFragment(place, `/changes/${Number(row.dataset.change)}?view=${this.view}`);
       writeTimes(place);
     } catch {
-      place.textContent = "Could not load the diff.";
+      place.textContent = _("Could not load the diff.");
     }
     place.removeAttribute("aria-busy");
   }
@@ -104,18 +111,21 @@ class Inbox {
     this.fill(row);
   }
 
-  mark(rows, seen) {
+  mark(marked, seen) {
+    const rows = [...new Set(marked.flatMap((row) => [row, ...row.querySelectorAll("[data-row]")]))]; // groups, too
     if (rows.length === 0) return;
-    for (const row of rows) {
-      row.classList.toggle("seen", seen);
-      const id = row.dataset.change;
+    const changes = rows.filter((row) => row.dataset.change);
+    for (const row of rows) row.classList.toggle("seen", seen);
+    for (const { dataset } of changes) {
+      const id = dataset.change;
       this.waiting[seen ? "seen" : "unseen"].add(id);
       this.waiting[seen ? "unseen" : "seen"].delete(id);
     }
     this.last = { rows, seen };
-    const many = rows.length === 1 ? "1 change" : `${rows.length} changes`;
     const status = document.getElementById("status");
-    status.textContent = `${many} ${seen ? "read" : "unread"} · undo (u)`;
+    status.textContent = seen
+      ? n_("{count} change read · undo (u)", "{count} changes read · undo (u)", changes.length)
+      : n_("{count} change unread · undo (u)", "{count} changes unread · undo (u)", changes.length);
     clearTimeout(this.linger);
     this.linger = setTimeout(() => status.replaceChildren(), LINGER_MS);
     clearTimeout(this.sending);
@@ -142,7 +152,7 @@ class Inbox {
     const observer = new IntersectionObserver((entries) => {
       for (const { target, isIntersecting, boundingClientRect } of entries) {
         clearTimeout(timers.get(target));
-        if (isIntersecting || boundingClientRect.bottom > 0 || target.classList.contains("seen")) continue;
+        if (isIntersecting || boundingClientRect.bottom > 0 || boundingClientRect.height === 0 || target.classList.contains("seen")) continue;
         timers.set(target, setTimeout(() => this.mark([target], true), SEEN_MS));
       }
     });

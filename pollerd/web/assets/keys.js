@@ -27,7 +27,7 @@ export function listenForKeys() {
 
 /** Does what a key says; returns whether it says something here. */
 function press(key, event, dialog) {
-  const rows = [...document.querySelectorAll("[data-row]")];
+  const rows = [...document.querySelectorAll("[data-row]")].filter((row) => row.offsetParent !== null);
   const row = document.activeElement?.closest("[data-row]") ?? null;
   if (key === "?") dialog.showModal();
   else if (key === "/") document.querySelector("[data-search]")?.focus();

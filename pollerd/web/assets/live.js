@@ -3,6 +3,7 @@
 import { Latest } from "./latest.js";
 import { scriptUrl } from "./trusted.js";
 import { writeTimes } from "./times.js";
+import { _, _parts, language } from "./texts.js";
 
 const SILENT_MS = 10_000;
 const ASK_MS = 15_000;
@@ -96,12 +97,12 @@ function showLive(since) {
   if (broken && banner.hidden) {
     const time = document.createElement("time");
     time.dateTime = new Date(since).toISOString();
-    banner.replaceChildren("Not live since ", time, ", trying again.");
+    banner.replaceChildren(..._parts("Connection lost at {time}. Reconnecting…", { time }));
     writeTimes(banner);
   }
   if (banner.hidden === broken) {
     banner.hidden = !broken;
-    if (broken) say("▲ cannot be reached", "bad");
+    if (broken) say(`▲ ${_("cannot be reached")}`, "bad");
     else if (health !== null) showHealth(health);
   }
 }
@@ -112,11 +113,14 @@ function say(text, state) {
   place.dataset.state = state;
 }
 
-const figure = (value) => (value < 10 ? String(Number(value.toPrecision(2))) : Math.round(value).toLocaleString("en"));
+const figure = (value) => value.toLocaleString(language, value < 10 ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: 0 });
 
 function showHealth(data) {
   health = data;
-  const text = data.database ? `▲ database: ${data.database}` : data.offline ? "▲ no internet connection" : `✓ all well · ${figure(data.rate)}/${figure(data.budget)} checks a second`;
+  const speed = _("{rate}/{budget} checks a second", { rate: figure(data.rate), budget: figure(data.budget) });
+  const text = data.database
+    ? `▲ ${_("database: {reason}", { reason: data.database })}`
+    : data.offline ? `▲ ${_("no internet connection")}` : `✓ ${_("all well")} · ${speed}`;
   if (document.getElementById("not-live").hidden) say(text, data.polling ? "fine" : "bad");
   const icon = document.querySelector("link[rel=icon]");
   const wanted = icon.href.replace(/icon(-alert)?\.svg$/, data.polling ? "icon.svg" : "icon-alert.svg");
@@ -130,7 +134,7 @@ function showHealth(data) {
   if (data.build && !document.body.dataset.worker.includes(data.build)) {
     const link = document.createElement("a");
     link.href = location.href;
-    link.textContent = "load the page anew";
-    document.getElementById("status").replaceChildren("pollerd was updated: ", link);
+    link.textContent = _("reload the page");
+    document.getElementById("status").replaceChildren(..._parts("pollerd was updated: {link}", { link }));
   }
 }

@@ -1,35 +1,26 @@
 // What every page does: times in the reader's zone, live events, keys; and what single pages add.
-import { fillZones, writeTimes } from "./times.js";
+import { fillZones, noteZone, writeTimes } from "./times.js";
 import { follow } from "./live.js";
 import { listenForKeys } from "./keys.js";
 import { startInbox } from "./inbox.js";
-import { startSlider } from "./slider.js";
-import { startTicker } from "./ticker.js";
-import { startSelection } from "./selection.js";
-import { followJob } from "./job.js";
-import { startPreview } from "./preview.js";
 import { scriptUrl } from "./trusted.js";
 
 for (const one of document.querySelectorAll(".no-script, .needs-script")) one.hidden = true;
 writeTimes(document);
 setInterval(() => writeTimes(document), 30_000);
 fillZones();
+noteZone();
 listenForKeys();
-startSlider();
-startSelection();
-startPreview();
-followJob();
 const style = document.querySelector("link[rel=stylesheet]").getAttribute("href");
 navigator.serviceWorker?.register(scriptUrl(`/service-worker.js?style=${style}`)).catch(() => {}); // not on plain HTTP
 const code = document.getElementById("first-user-code");
 if (code && location.hash.length > 1) code.value = location.hash.slice(1);
 const inbox = startInbox();
-const ticker = startTicker();
 if (!("visitor" in document.body.dataset)) {
-  follow({ polls: ticker !== null || document.querySelector("[data-site]") !== null }, (type, data) => {
+  follow({ polls: document.querySelector("#ticker, [data-site]") !== null }, (type, data) => {
     if (type === "change") inbox.came(data);
     if (type === "polls") for (const poll of data.polls) show(poll);
-    if (type === "polls" && ticker !== null) ticker.came(data);
+    if (type === "polls") document.dispatchEvent(new CustomEvent("pollerd-polls", { detail: data }));
   });
 }
 

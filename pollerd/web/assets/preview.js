@@ -1,6 +1,7 @@
 // What the fields of a form would keep: by its button, and half a second after typing ends once the page was read.
 // And rows: one more is a copy of the last one, emptied.
 import { putFragment } from "./trusted.js";
+import { _ } from "./texts.js";
 
 const WAIT_MS = 500;
 
@@ -10,17 +11,23 @@ export function startPreview() {
   const place = document.getElementById("preview");
   let timer = null;
   let wasRead = place.querySelector("section") !== null;
-  const show = async (button = "preview", value = "1") => {
+  const show = async (pressed = { preview: "1" }) => {
     const body = new URLSearchParams(new FormData(form));
-    body.set(button, value);
+    for (const [button, value] of Object.entries(pressed)) body.set(button, value);
     place.setAttribute("aria-busy", "true");
     try {
       await putFragment(place, form.action, { method: "POST", body });
       wasRead = place.querySelector("section") !== null;
     } catch {
-      place.textContent = "That cannot be shown now.";
+      place.textContent = _("Preview failed. Try again.");
     }
     place.removeAttribute("aria-busy");
+  };
+  const offer = async (picked) => {
+    clearTimeout(timer);
+    await show(picked);
+    place.scrollIntoView({ block: "nearest" });
+    place.querySelector("button")?.focus({ preventScroll: true });
   };
   form.addEventListener("input", () => {
     clearTimeout(timer);
@@ -34,10 +41,11 @@ export function startPreview() {
     const line = event.target.closest("button[name=pick]");
     if (line === null) return;
     event.preventDefault();
-    clearTimeout(timer);
-    await show("pick", line.value);
-    place.scrollIntoView({ block: "nearest" });
-    place.querySelector("button")?.focus({ preventScroll: true });
+    await offer({ pick: line.value });
+  });
+  document.querySelector(".pictured input")?.addEventListener("click", async (event) => {
+    event.preventDefault();
+    await offer({ "at.x": event.offsetX, "at.y": event.offsetY });
   });
   for (const button of form.querySelectorAll("button[name=add]")) {
     button.addEventListener("click", (event) => {

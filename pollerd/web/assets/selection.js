@@ -1,4 +1,5 @@
 // Boxes of a list: how many are ticked, all at once, and buttons that wait for one.
+import { _, n_ } from "./texts.js";
 
 export function startSelection() {
   const form = document.getElementById("bulk");
@@ -7,12 +8,12 @@ export function startSelection() {
   const said = document.getElementById("selected-count");
   const all = document.createElement("input");
   all.type = "checkbox";
-  all.setAttribute("aria-label", "Select all on this page");
+  all.setAttribute("aria-label", _("Select all on this page"));
   form.querySelector("thead th").append(all);
   const count = () => {
     const ticked = boxes.filter((box) => box.checked).length;
     form.querySelector(".bulk").hidden = ticked === 0 && !every();
-    said.textContent = `${ticked} selected`;
+    said.textContent = n_("{count} selected", "{count} selected", ticked);
     all.checked = ticked === boxes.length;
     all.indeterminate = ticked > 0 && ticked < boxes.length;
     for (const button of form.querySelectorAll("button[name=action]")) button.disabled = ticked === 0 && !every();

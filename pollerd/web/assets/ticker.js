@@ -1,6 +1,10 @@
 // Polls as they happen: at most 60 rows, the newest first; may be paused.
+import { _, language, n_ } from "./texts.js";
+
 const ROWS = 60;
-const SIGNS = { changed: "●", same: "=", failed: "✕", proving: "○" };
+const SHOWN = {
+  changed: _("● changed"), same: _("= no change"), failed: _("✕ failed"), proving: _("○ awaiting confirmation"),
+};
 
 /** Returns what takes `polls` events; null where the page shows none. */
 export function startTicker() {
@@ -12,28 +16,29 @@ export function startTicker() {
   button.hidden = false;
   button.addEventListener("click", () => {
     paused = !paused;
-    button.textContent = paused ? "Go on" : "Pause";
+    button.textContent = paused ? _("Resume") : _("Pause");
   });
   return {
     came({ polls, skipped }) {
       if (paused || document.hidden) return;
       for (const poll of polls) list.prepend(row(poll));
-      if (skipped) list.prepend(note(`and ${skipped} more`));
+      if (skipped) list.prepend(note(n_("and {count} more", "and {count} more", skipped)));
       while (list.children.length > ROWS) list.lastElementChild.remove();
     },
   };
 }
 
-function row([site, at, outcome, ms, place]) {
+function row([site, at, outcome, ms, place, title]) {
   const item = document.createElement("li");
   const sign = document.createElement("span");
   sign.className = outcome === "same" ? "second" : outcome;
-  sign.textContent = `${SIGNS[outcome] ?? "?"} ${outcome}`;
+  sign.textContent = SHOWN[outcome] ?? outcome;
   const link = document.createElement("a");
   link.href = `/sites/${Number(site)}`;
-  link.textContent = place;
+  link.textContent = title || place;
+  link.title = place;
   link.dir = "auto";
-  item.append(new Date(at * 1000).toLocaleTimeString(), " ", sign, ` ${ms} ms `, link);
+  item.append(new Date(at * 1000).toLocaleTimeString(), " ", sign, ` ${ms.toLocaleString(language)} ms `, link);
   return item;
 }
 

@@ -1,9 +1,11 @@
 // Writes times in the reader's zone: "14:32, 6 min ago". The server wrote them in UTC.
+import { language } from "./texts.js";
+
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const day = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit" });
 const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
-const ago = new Intl.RelativeTimeFormat("en", { numeric: "always", style: "long" });
-const short = new Intl.RelativeTimeFormat("en", { numeric: "always", style: "short" });
+const ago = new Intl.RelativeTimeFormat(language, { numeric: "always", style: "long" });
+const short = new Intl.RelativeTimeFormat(language, { numeric: "always", style: "short" });
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
 
 /** Rewrites all times below `root`. */
@@ -20,7 +22,7 @@ export function writeTimes(root, now = Date.now()) {
 function relative(at, now, form) {
   const seconds = (at.getTime() - now) / 1000;
   const [unit, length] = UNITS.find(([, one]) => Math.abs(seconds) >= one) ?? UNITS[3];
-  return form.format(Math.round(seconds / length), unit);
+  return form.format(Math.trunc(seconds / length), unit); // 36 hours ago was one day ago: it stands under Yesterday
 }
 
 function words(at, now) {
@@ -32,4 +34,9 @@ function words(at, now) {
 /** Fills in the reader's time zone where a form asks for one and has none yet. */
 export function fillZones() {
   for (const field of document.querySelectorAll("input[data-zone]")) field.value ||= Intl.DateTimeFormat().resolvedOptions().timeZone;
+}
+
+/** Notes the reader's time zone for the server, which puts changes under days. */
+export function noteZone() {
+  document.cookie = `pollerd-zone=${Intl.DateTimeFormat().resolvedOptions().timeZone}; path=/; max-age=31536000; samesite=lax`;
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import struct
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from tests.fetching.conftest import Certificate, Serve, certificate, serve
 from tests.fetching.sites import message, says
 from tests.notifications.channels.mailbox import mailbox
 from tests.notifications.channels.test_hostile_plugins import PROGRAM, send
+from tests.support.ports import free_port
 
 __all__ = ["certificate", "serve"]
 whole = pytest.mark.skipif(apprise_fence.missing() is not None, reason=str(apprise_fence.missing()))
@@ -243,8 +243,7 @@ async def test_a_process_that_died_is_started_again_behind_the_fence(serve: Serv
 
 
 async def test_connections_that_fail_say_why(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        free = server.getsockname()[1]
+    free = free_port()
     dial = "import socket; s = socket.socket(); s.settimeout(5); "
     async with running(tmp_path) as process:
         closed = await send(process, dial + f"socket.getaddrinfo('127.0.0.1', 9); s.connect(('127.0.0.1', {free}))")

@@ -88,7 +88,7 @@ def test_a_belief() -> None:
     svg = belief_plot(PageBelief(6.0, 4.0, 9.0, 13.0, known=True))
     parsed(svg)
     assert (
-        "Changes (estimate): 6 times a day, 90 % sure: between 4 times a day and 9 times a day; polled 13 times a"
+        "Changes (estimate): 6 times a day, 90 % confidence: between 4 times a day and 9 times a day; checked 13 times"
         in svg
     )
     assert len(svg) < 2_500

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from pollerd.daemon.views import ComingChangesView, ExplanationView, FeedView
+from pollerd.daemon.views import ComingChangesView, ExplanationView, FeedView, WaitsFor
+from pollerd.texts import N_, speaking, translated
 from pollerd.web.explanation import half_life_in_words, words
-from pollerd.web.words import figure, how_often, percent, plain
+from pollerd.web.words import Strong, figure, how_often, percent, plain, sentence
+from tests.support.pseudo import PseudoLanguage, untranslated
 
 NOW = 1_800_000_000.0
 
@@ -58,6 +61,7 @@ SAID = ExplanationView(
 @dataclass(frozen=True)
 class Known:
     polls: int = 100
+    changes: int = 20
     last_poll_at: float | None = NOW - 2_280.0
     last_detail: str = ""
     min_interval: float | None = None
@@ -70,91 +74,128 @@ def told(said: ExplanationView, known: Known = Known(), *, sites: int = 1_000) -
 
 def test_all_that_is_said_of_a_page_whose_rate_is_known() -> None:
     assert told(SAID) == (
-        "It changes about 6 times a day (90 % sure: between 4 times a day and 9 times a day). "
-        "The last poll was 38 min ago; the chance that it has changed since is 15 %. 211 pages are more urgent. "
-        "At this budget it is polled about every 1 h 50 min and takes 0.015 % of the budget. "
-        "Each check is to bring news 20 s sooner. Next: about 2027-01-15 09:12 UTC. "
-        "It may be polled at any moment; it waits only because others are more urgent."
+        "It changes about 6 times a day (90 % confidence: between 4 times a day and 9 times a day). "
+        "The last check was 38 min ago; the chance that it has changed since is 15 %. 211 sites are ahead of it. "
+        "At this budget it is checked about every 1 h 50 min, using 0.015 % of the budget. "
+        "A check has to be expected to find changes 20 s sooner. Next check: about 2027-01-15 09:12 UTC. "
+        "It is ready and waits for its turn: other sites are ahead of it."
     )
+
+
+def waiting(for_: WaitsFor, **more: Any) -> dict[str, Any]:
+    """What `explain` says of a site that waits. The words are the daemon's: the page has its own."""
+    return {"waits_for": for_, "why_not_now": "…", **more}
 
 
 @pytest.mark.parametrize(
     ("changed", "known", "expected"),
     [
-        ({}, {"polls": 1}, "We have not seen enough of it yet; until then we assume what is usual here."),
-        ({"notes": {"prior_source": "its host's"}}, {"polls": 0}, "what is usual here (its host's)."),
+        ({}, {"polls": 1}, "Not enough checks yet, so pollerd assumes a typical change rate."),
+        ({"notes": {"prior_source": "its host's"}}, {"polls": 0}, "a typical change rate (its host's)."),
         (
             {"rate_per_day": 1.0, "rate_low_per_day": 0.14, "rate_high_per_day": 5.0},
             {},
-            "but this is far from certain (between once a week and",
+            "but this is uncertain: between once a week and",
         ),
         (
             {"rate_low_per_day": 1.0, "rate_high_per_day": 2.5},
             {},
-            "It changes between once a day and 2.5 times a day (90 % sure); with rare bursts 6 times a day on average.",
+            "It usually changes between once a day and 2.5 times a day (90 % confidence). "
+            "With rare bursts the mean is 6 times a day.",
         ),
         (
             {"next_30_days": ComingChangesView(4, 9, 1_019)},
             {},
             "In the coming month it will change 4 to 1,019 times (90",
         ),
+        (
+            {"next_30_days": ComingChangesView(0, 3, 92_519)},
+            {"changes": 0},
+            "No change was found in 100 checks. If it changes, then at most 9 times a day (95 % confidence). The last",
+        ),
+        (
+            {"rate_low_per_day": None, "rate_high_per_day": None},
+            {"polls": 5, "changes": 0},
+            "No change was found in 5 checks. The last check",
+        ),
         ({"next_30_days": ComingChangesView(0, 0, 1)}, {}, "In the coming month it will change at most 1 time (90"),
         ({"next_30_days": ComingChangesView(0, 0, 0)}, {}, "In the coming month it will probably not change. The last"),
-        ({"rate_low_per_day": None}, {}, "This allocator does not say how sure it is."),
-        ({}, {"last_poll_at": None}, "It was not polled yet."),
-        ({"rank": 2}, {}, "1 page is more urgent."),
-        ({"why_not_now": "paused by the user", "next_poll_at": None}, {}, "You paused it."),
-        ({"why_not_now": "the server said 410 Gone"}, {}, "The server said it is gone (410)"),
-        ({"why_not_now": "a poll is under way"}, {}, "It is being polled right now."),
+        ({"rate_low_per_day": None}, {}, "This policy does not say how certain that is."),
+        ({}, {"last_poll_at": None}, "It was not checked yet."),
+        ({"rank": 2}, {}, "1 site is ahead of it."),
+        (waiting(WaitsFor.RESUME, next_poll_at=None), {}, "It is paused."),
+        (waiting(WaitsFor.GONE), {}, "gone for good (410), so it is checked rarely. Next check from 2027-01-15 08:00"),
+        (waiting(WaitsFor.ITS_POLL), {}, "It is being checked right now."),
         (
-            {"why_not_now": "backing_off after 3 failures", "failures": 3},
+            waiting(WaitsFor.RETRY, failures=3),
             {"last_detail": "timeout"},
-            "The last 3 polls failed (timeout). Next try: 2027-01-15 08:00 UTC. Waits grow with each failure.",
+            "The last 3 checks failed (timeout). Retries are spaced further apart each time. "
+            "Next check from 2027-01-15 08:00 UTC on.",
         ),
-        ({"why_not_now": "backing_off after 1 failure", "failures": 1}, {}, "The last poll failed."),
+        (waiting(WaitsFor.RETRY, failures=1), {}, "The last check failed. Retries"),
         (
-            {"why_not_now": "the host asked to be left alone"},
+            waiting(WaitsFor.HOST_PAUSE),
             {},
-            "shop.example.org asked to be left alone until 2027-01-15 08:00 UTC.",
+            "shop.example.org asked for a pause. Next check from 2027-01-15 08:00 UTC on.",
         ),
-        ({"why_not_now": "another request to the host is under way"}, {}, "Another request to shop.example.org is"),
-        ({"why_not_now": "the host's interval is not over"}, {}, "We wait between requests to shop.example.org."),
-        ({"why_not_now": "robots.txt is unreachable"}, {}, "We could not read the robots.txt of shop.example.org"),
+        (waiting(WaitsFor.HOST_REQUEST), {}, "Another request to shop.example.org is"),
+        (waiting(WaitsFor.HOST_INTERVAL), {}, "pollerd waits between two requests to shop.example.org."),
+        (waiting(WaitsFor.ROBOTS), {}, "The robots.txt of shop.example.org could not be read"),
         (
-            {"why_not_now": "its min_interval is not over", "origins": {"min_interval": "tag shop"}},
+            waiting(WaitsFor.MIN_INTERVAL, origins={"min_interval": "tag shop"}),
             {"min_interval": 3_600.0},
-            "Its shortest interval is 1 h (from tag shop).",
+            'Its minimum interval of 1 h, set by the tag "shop", is not over. Next check from',
         ),
-        ({"why_not_now": "closed until Friday: windows"}, {}, "It may be polled only in its windows; next at"),
-        (
-            {"why_not_now": "its change waits for a second poll: …"},
-            {},
-            "Something was new; we look again before we call",
-        ),
+        (waiting(WaitsFor.MIN_INTERVAL), {"min_interval": 3_600.0}, "Its minimum interval of 1 h is not over."),
+        (waiting(WaitsFor.MIN_INTERVAL), {}, "Its minimum interval is not over."),
+        (waiting(WaitsFor.WINDOW), {}, "It is outside its checking hours. Next check from"),
+        (waiting(WaitsFor.CONFIRMATION), {}, "A difference was found. It is checked again before it is reported"),
+        (waiting(WaitsFor.LIKELIER_CHANGE), {}, "It is too early: a check has to be expected to find changes 20 s"),
+        (waiting(WaitsFor.LIKELIER_CHANGE, min_saving_in_force=None), {}, "A change is too unlikely to be worth a"),
         (
             {"feed": SHOWS},
             {},
-            "others are more urgent. It shows 20 items, 14 new at the last poll; all are new after about 3 h.",
+            "ahead of it. It shows 20 items. 14 were new at the last check. All are new after about 3 h.",
         ),
-        ({"feed": replace(SHOWS, new=None, full_after=None)}, {}, "others are more urgent. It shows 20 items."),
+        ({"feed": replace(SHOWS, new=None, full_after=None)}, {}, "ahead of it. It shows 20 items."),
         (
-            {"feed": replace(SHOWS, new=2, limited=False)},
+            {"feed": replace(SHOWS, new=1, limited=False)},
             {},
-            "It shows 20 items, 2 new at the last poll; it has not dropped any",
+            "It shows 20 items. 1 was new at the last check. It has not dropped any",
         ),
-        ({"feed": replace(SHOWS, full_polls=2)}, {}, "At 2 polls every item was new: items may have been lost."),
-        ({"capped_to_uniform": True}, {}, "So that it does not eat the budget it gets what every page gets."),
-        ({"notes": {"profile": "all sites change at 0.5 times their usual pace now"}}, {}, "All pages are quieter"),
-        ({"notes": {"drift": "its rate drifts fast with probability 0.62"}}, {}, "Its rhythm has been changing."),
-        ({"why_not_now": "something that is new here"}, {}, "Not now: something that is new here."),
+        ({"feed": replace(SHOWS, full_polls=2)}, {}, "On 2 checks every item was new, so older items may have been"),
+        ({"capped_to_uniform": True}, {}, "so it is limited to an equal share of the budget."),
+        ({"notes": {"profile": "all sites change at 0.5 times their usual pace now"}}, {}, "changing less than usual."),
+        ({"notes": {"drift": "its rate drifts fast with probability 0.62"}}, {}, "Its change rate has been shifting."),
+        ({"why_not_now": "something of an older node"}, {}, "Not now: something of an older node."),
     ],
 )
 def test_each_row_of_the_table(changed: dict[str, Any], known: dict[str, Any], expected: str) -> None:
     assert expected in told(replace(SAID, **changed), replace(Known(), **known))
 
 
+@pytest.mark.parametrize("waits", WaitsFor)
+def test_every_reason_has_its_sentence_in_any_language(waits: WaitsFor) -> None:
+    said = replace(SAID, waits_for=waits, why_not_now="…", failures=2)
+    assert "…" not in told(said)
+    with speaking(PseudoLanguage()):
+        assert untranslated(told(said), ["UTC", "shop.example.org"]) == []
+
+
+def test_a_translation_sets_values_where_its_words_want_them(tmp_path: Path) -> None:
+    file = tmp_path / "pollerd.po"
+    file.write_text(
+        'msgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\n"\n\n'
+        'msgid "The last check was {ago} ago."\nmsgstr "Vor {ago} geprüft."\n\n'
+        'msgid "Next check: about {when}."\nmsgstr "Nächste Prüfung: {wann}."\n'
+    )
+    with speaking(translated("de", file)):
+        assert sentence(N_("The last check was {ago} ago."), ago=Strong("3 h")) == ("Vor ", Strong("3 h"), " geprüft.")
+        assert sentence(N_("Next check: about {when}."), when="9:12") == ("Next check: about ", "9:12", ".")
+
+
 def test_ranks_of_long_lists_are_estimated() -> None:
-    assert "About 211 pages are more urgent." in told(SAID, sites=50_000)
+    assert "About 211 sites are ahead of it." in told(SAID, sites=50_000)
 
 
 def test_random_explanations_are_sentences() -> None:
@@ -177,7 +218,7 @@ def test_random_explanations_are_sentences() -> None:
         )
         text = told(said, Known(polls=int(rng.integers(0, 10**6)), last_poll_at=NOW - float(10 ** rng.uniform(-3, 9))))
         assert not re.search(r"None|nan|inf\b|\s-0|(?<![.,\d])1 times|e[+-]\d|unknown", text), text
-        assert not re.search(r"(?<![.,\d])1 (?:days|pages are|changes)\b", text), text
+        assert not re.search(r"(?<![.,\d])1 (?:days|sites are|changes)\b", text), text
 
 
 @pytest.mark.parametrize(
@@ -214,8 +255,8 @@ def test_which_half_life_holds_and_why() -> None:
     def of(origin: str) -> str:
         return half_life_in_words(replace(SAID, half_life_in_force=5_400.0, origins={"half_life": origin}))
 
-    assert "learned from them" in of("reads")
+    assert "learned from its readers" in of("reads")
     assert "1 h 30 min" in of("reads")
-    assert "usual" in of("default")
-    assert "its own settings" in of("site")
-    assert "tag news" in of("tag news")
+    assert "the default" in of("default")
+    assert "set for this site" in of("site")
+    assert 'the tag "news"' in of("tag news")

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from pollerd.api.sites import SiteSchema
-from pollerd.model import OutcomeKind, Site, SiteState
+from pollerd.model import Detail, OutcomeKind, Site, SiteState
 from pollerd.site_settings import DayWindow, SiteSpec, Windows
+from pollerd.texts import ENGLISH, _, language, speak
 from pollerd.web.standing import Standing, site_standing
+from tests.support.pseudo import PseudoLanguage, untranslated
 
 NOW = 1_795_860_000.0  # a Saturday
 READ = Site(
@@ -48,7 +50,7 @@ def _shown(**changes: Any) -> SiteSchema:
         ({"last_outcome": OutcomeKind.TIMEOUT}, Standing.FAILING),  # resumed, and not read since
         ({"last_outcome": OutcomeKind.GONE, "state": SiteState.GONE}, Standing.FAILING),
         ({"last_outcome": OutcomeKind.DENIED, "state": SiteState.BLOCKED}, Standing.BLOCKED),
-        ({"last_detail": "the page has no text without its scripts: set render"}, Standing.EMPTY),
+        ({"last_detail": Detail.NO_TEXT_WITHOUT_SCRIPTS}, Standing.EMPTY),
     ],
 )
 def test_a_site_stands_as_its_last_answer_says(changes: dict[str, Any], standing: Standing) -> None:
@@ -74,7 +76,7 @@ def test_nothing_is_fine_while_our_own_link_is_down() -> None:
         (OutcomeKind.NOTHING_SELECTED, "", "was not found", "#counts"),
         (OutcomeKind.NOT_FOUND, "HTTP status 404", "404", "#settings"),
         (OutcomeKind.TIMEOUT, "no answer within 30 s", "no answer within 30 s", "/resume"),
-        (OutcomeKind.DNS_ERROR, "", "dns error", "/resume"),
+        (OutcomeKind.DNS_ERROR, "", "DNS error", "/resume"),
     ],
 )
 def test_a_failure_has_its_cure(outcome: OutcomeKind, detail: str, reason: str, place: str) -> None:
@@ -91,6 +93,29 @@ def test_what_reads_well_and_needs_its_user_all_the_same() -> None:
     assert moved.trouble is not None
     assert (moved.trouble.place, moved.trouble.posts) == ("/accept-redirect", True)
     assert "https://example.org/new" in moved.trouble.reason
-    empty = site_standing(_shown(last_detail="the page has no text, it shows frames: add their URLs"), NOW).trouble
+    empty = site_standing(_shown(last_detail=Detail.NO_TEXT_BUT_FRAMES.format(named="/a, /b")), NOW).trouble
     assert empty is not None
-    assert "frames" in empty.reason
+    assert "frames: add their URLs instead (/a, /b)" in empty.reason
+
+
+def test_a_detail_is_recognised_in_the_language_in_which_it_was_stored_and_shown_in_the_readers() -> None:
+    spoken = PseudoLanguage()
+    refused = Detail.STATUS.format(status=403)
+    speak(spoken)
+    try:
+        details = {refused, _(Detail.STATUS, status=403)}
+        empty = {Detail.NO_TEXT, _(Detail.NO_TEXT)}
+    finally:
+        speak(language(ENGLISH))
+    assert (len(details), len(empty)) == (2, 2)
+    for detail in details:
+        speak(spoken)
+        try:
+            trouble = site_standing(_shown(last_outcome=OutcomeKind.CLIENT_ERROR, last_detail=detail), NOW).trouble
+            stands = [site_standing(_shown(last_detail=text), NOW).standing for text in empty]
+        finally:
+            speak(language(ENGLISH))
+        assert trouble is not None
+        assert trouble.place == "#when"
+        assert untranslated(trouble.reason) == untranslated(trouble.cure) == []
+        assert stands == [Standing.EMPTY] * 2

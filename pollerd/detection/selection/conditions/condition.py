@@ -372,7 +372,7 @@ MAX_DEPTH = 5
 """Levels of all, any, not and leaves inside each other."""
 MAX_LEAVES = 50
 _COMBINED = ("all", "any", "not")
-_ALLOWED = f"a condition: a table with one of {', '.join((*_COMBINED, *CONTENT_TESTS, 'value'))}"
+_NAMES = ", ".join((*_COMBINED, *CONTENT_TESTS, "value"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,7 +450,7 @@ class _Parser:
         """Parses a condition and what is in it."""
         if depth > MAX_DEPTH:
             raise InvalidValueError(place.field, _("nested at most {max_depth} deep", max_depth=MAX_DEPTH), "deeper")
-        fields = table(place.field, document, _ALLOWED)
+        fields = table(place.field, document, _("a condition: a table with one of {names}", names=_NAMES))
         combined = [key for key in _COMBINED if key in fields]
         if not combined:
             return self._leaf(place, fields)

@@ -279,7 +279,7 @@ def _comparable(number: Decimal | None) -> Decimal | None:
     """Returns a number of which all arithmetic here is exact, else None."""
     if number is None or not number.is_finite():
         return None
-    _ignored, digits, exponent = number.as_tuple()
+    _sign, digits, exponent = number.as_tuple()
     fits = isinstance(exponent, int) and abs(exponent) <= _MAX_DIGITS and len(digits) <= _MAX_DIGITS
     return number if fits else None
 
@@ -445,11 +445,11 @@ class NumberChange:
         since = _(" since the announced one") if self.since_announced else ""
         reached = _("at least the") if self._reached(change, old) else _("not the")
         numbers = _(
-            "{way} by {by} from {plain_number} to {plain_number_2}",
+            "{way} by {by} from {before} to {after}",
             way=way,
             by=by,
-            plain_number=plain_number(old),
-            plain_number_2=plain_number(number),
+            before=plain_number(old),
+            after=plain_number(number),
         )
         return f"{excerpt(self.name)} {numbers}{since}, {reached} {threshold}"
 

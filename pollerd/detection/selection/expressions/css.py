@@ -34,6 +34,7 @@ _IN_BRACKETS = {
     "lexbor-contains": "a text",
 }
 """Pseudo-classes with brackets, and what is in them."""
+_OTHER_PSEUDO = N_("is not supported; name the elements by tag, class or attribute")
 _PSEUDO_HINTS = {
     **dict.fromkeys(
         ("contains", "-soup-contains", "-soup-contains-own", "has-text", "icontains"),
@@ -80,7 +81,7 @@ _NOT_CSS = (
     (r"[>+~]\s*(?=[,)>+~]|$)", N_("a selector is missing behind this")),
     (r"^\s*[>+~]", N_("a selector cannot begin with this")),
 )
-_NOT_CSS_PATTERN = re.compile("|".join(f"({pattern})" for pattern, _ignored in _NOT_CSS), re.A)
+_NOT_CSS_PATTERN = re.compile("|".join(f"({pattern})" for pattern, _refusal in _NOT_CSS), re.A)
 
 
 # The check. Strings, escapes and comments are masked first, so that every other sign means what it says.
@@ -157,8 +158,8 @@ class _Check:
                 _('":{name}" needs {in_brackets} in brackets', name=match["name"], in_brackets=_(_IN_BRACKETS[name])),
             )
         if name not in (_IN_BRACKETS if match["bracket"] else _PLAIN):
-            hint = _(_PSEUDO_HINTS.get(name, N_("is not supported; name the elements by tag, class or attribute")))
-            self._refusal.at(match.start(), f'":{match["name"]}" {hint}')
+            hint = _(_PSEUDO_HINTS.get(name, _OTHER_PSEUDO))
+            self._refusal.at(match.start(), _('":{name}" {hint}', name=match["name"], hint=hint))
 
     def _check_depth(self, plain: str) -> None:
         depth = 0

@@ -45,7 +45,7 @@ class JsonPath:
 
         Raises `SelectionLimitError`: more than 1,000,000 values were looked at, or `..` went deeper than 500.
         """
-        return [match for match, _ignored in self._run(value)]
+        return [match for match, _holder in self._run(value)]
 
     def find_held(self, value: Any) -> list[tuple[Any, Any]]:
         """Returns what `find` does, each with the object or array that holds it."""

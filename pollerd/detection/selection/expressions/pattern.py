@@ -241,7 +241,7 @@ class Pattern:
         """
         for number, match in enumerate(self._finder.finditer(text)):
             if number >= MAX_MATCHES:
-                raise SelectionLimitError(self.field, "matches", MAX_MATCHES)
+                raise SelectionLimitError(self.field, _("matches"), MAX_MATCHES)
             yield match
 
     def sub(self, replacement: Replacement, text: str) -> str:
@@ -329,7 +329,7 @@ def compile_re2(expression: str, refusal: Refusal) -> Any:
 
 def _refuse_by_re2(fault: str, refusal: Refusal) -> None:
     """RE2 names the reason and the part that it concerns, of which the place is searched."""
-    reason, _ignored, part = fault.partition(": ")
+    reason, _colon, part = fault.partition(": ")
     if "too large" in fault:
         refusal.at(None, _("it is too large; repeat less often, above all of \\w and \\d (write [a-z], [0-9])"))
     if reason == "invalid repetition size":

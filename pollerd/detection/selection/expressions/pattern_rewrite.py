@@ -37,6 +37,8 @@ _GROUPS = {
     "(?&": N_("recursion {} is not understood; write it out to the depth needed"),
     "(?R": N_("recursion {} is not understood; write it out to the depth needed"),
 }
+_NO_FLAG = N_('"{flag}" is no flag; there are i, m and s')
+_NO_ESCAPE = N_("\\{sign} means nothing; write {sign}")
 _FLAGS = {
     "x": N_("(?x) is not understood; leave out white space and comments"),
     "a": N_("(?a) is not understood; write [0-9], [A-Za-z0-9_]"),
@@ -160,9 +162,7 @@ class _Rewriter:
     def _flags(self, match: re.Match[str]) -> str:
         for flag in match[1] + match[3]:
             if flag not in "imsu":
-                self._refusal.at(
-                    self._at, _(_FLAGS.get(flag, N_('"{flag}" is no flag; there are i, m and s')), flag=flag)
-                )
+                self._refusal.at(self._at, _(_FLAGS.get(flag, _NO_FLAG), flag=flag))
         on, off = match[1].replace("u", ""), match[3].replace("u", "")
         flags = on + ("-" + off if off else "")
         instead = f"(?{flags}{match[4]}" if flags or match[4] == ":" else ""
@@ -199,7 +199,7 @@ class _Rewriter:
         if sign in "afnrtv":
             return self._take(2)
         if sign.isascii() and sign.isalnum():
-            self._refusal.at(self._at, _(_ESCAPES.get(sign, N_("\\{sign} means nothing; write {sign}")), sign=sign))
+            self._refusal.at(self._at, _(_ESCAPES.get(sign, _NO_ESCAPE), sign=sign))
         return self._take(2, sign if not sign.isascii() or sign == "_" else None)
 
     def _hexadecimal(self, sign: str) -> str:

@@ -107,10 +107,13 @@ def check_xpath(refusal: Refusal) -> None:
             _check_token(token, at, refusal)
 
 
+_PREFIX = N_('prefix "{prefix}:" is not understood; write *[local-name()="…"], and no extension functions')
+
+
 def _check_token(token: re.Match[str], at: int, refusal: Refusal) -> None:
     if token["prefixed"] is not None:
         prefix = token["prefixed"].split(":")[0]
-        refusal.at(at, f'prefix "{prefix}:" is not understood; write *[local-name()="…"], and no extension functions')
+        refusal.at(at, _(_PREFIX, prefix=prefix))
     if token["axis"] == "namespace":
         refusal.at(at, _("the axis namespace selects nothing of a page; leave it out"))
     if token["sign"] == "$":

@@ -227,12 +227,12 @@ class XmlDocument:
         namespace = self._root.tag.rpartition("}")[0]
         if self._bare is None:
             self._bare = []
-            few = sum(1 for _ignored in islice(self._root.iter("*"), _COPIED_MAX + 1)) <= _COPIED_MAX
+            few = sum(1 for _element in islice(self._root.iter("*"), _COPIED_MAX + 1)) <= _COPIED_MAX
             for uri in ((namespace, None) if namespace else (None,)) if few else ():
                 copy = deepcopy(self._root)
                 copies = dict(zip(self._root.iter("*"), copy.iter("*"), strict=True))
                 for element in copies.values():
-                    prefix, _ignored, name = element.tag.rpartition("}")
+                    prefix, _brace, name = element.tag.rpartition("}")
                     element.tag = name if uri in (None, prefix) else element.tag
                 self._bare.append((copies, {copied: original for original, copied in copies.items()}))
         return self._bare

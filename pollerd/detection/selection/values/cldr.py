@@ -115,7 +115,7 @@ def amount(body: str, stated: Separators | None, hints: Iterable[Separators]) ->
     if _is_ambiguous(parts, marks):
         fitting = (number for hint in hints if (number := _by(parts, marks, hint)) is not None)
         return next(fitting, _readings(parts, marks))
-    number = _by(parts, marks, _evident(marks, parts))
+    number = _by(parts, marks, _evident(marks))
     return (
         _("{excerpt} is no number: its digits are grouped oddly", excerpt=excerpt(body)) if number is None else number
     )
@@ -137,23 +137,23 @@ def _readings(parts: list[str], marks: list[str]) -> str:
         return _("{body} can be one number or several; set locale, or group", body=body)
     if marks == ["'"]:
         return _(
-            "{body} can be {parts}{parts_2} or something else; set locale, or group",
+            "{body} can be {whole}{rest} or something else; set locale, or group",
             body=body,
-            parts=parts[0],
-            parts_2=parts[1],
+            whole=parts[0],
+            rest=parts[1],
         )
     fraction = parts[1].rstrip("0")
     small = f"{parts[0]}.{fraction}" if fraction else parts[0]
     return _(
-        "{body} can be {small} or {parts}{parts_2}; set locale, or decimal",
+        "{body} can be {small} or {whole}{rest}; set locale, or decimal",
         body=body,
         small=small,
-        parts=parts[0],
-        parts_2=parts[1],
+        whole=parts[0],
+        rest=parts[1],
     )
 
 
-def _evident(marks: list[str], parts: list[str]) -> Separators:
+def _evident(marks: list[str]) -> Separators:
     """The separators that a number shows which can only mean one thing."""
     groups = EITHER + ALWAYS_GROUP + "'"
     if not marks:
