@@ -294,7 +294,7 @@ class LearnedSource:
     def learned(self) -> list[float]:
         """Returns what was learned, for storage: finite, and -1 as the time of a reading if there was none."""
         kept = replace(self, fetched_at=max(self.fetched_at, -1.0))
-        return [float(getattr(kept, name)) for name in LEARNED] + self.delay_chances.tolist()
+        return [float(getattr(kept, name)) for name in LEARNED] + [float(chance) for chance in self.delay_chances]
 
     def learn_again(self, numbers: list[float]) -> None:
         """Restores the output of `learned`, in which its prior is, too: it was worth so many polls at most."""
