@@ -222,6 +222,7 @@ PAGE_ROUTES = """
     read    GET    /sites/import
     write   POST   /sites/import
     read    GET    /sites/import/{import_id:id}
+    write   POST   /sites/import/{import_id:id}/compare
     read    GET    /sites/{site_id:id}
     write   POST   /sites/{site_id:id}
     write   POST   /sites/{site_id:id}/accept-redirect

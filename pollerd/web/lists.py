@@ -28,7 +28,7 @@ from pollerd.site_settings import SiteSpec
 from pollerd.texts import N_, _
 from pollerd.web.counts_form import in_words
 from pollerd.web.http import Posted, PostedForm, one_of, within
-from pollerd.web.moving import Comparison, MovedList, MovePlan, program_of, read_moved
+from pollerd.web.moving import MovedList, MovePlan, MoveTrial, program_of, read_moved
 from pollerd.web.page import Page, Shown, page_router, take_look
 from pollerd.web.words import JOB_DONE
 
@@ -61,7 +61,7 @@ class ImportRun:
     task: asyncio.Task[None] | None = None
     moved: MovedList | None = None
     """A file of another program that was tried, until its sites are added."""
-    compared: dict[int, Comparison] = field(default_factory=dict)
+    compared: dict[int, MoveTrial] = field(default_factory=dict)
     """By number of a site: what it kept and keeps, as far as a reader asked."""
 
     @property
@@ -191,7 +191,7 @@ async def compare_results(page: Shown, import_id: ImportId, form: Posted, caller
         async with comparer.turn():
             run.compared[number] = await asyncio.to_thread(run.moved.compared, number, preview)
     except InvalidValueError as error:
-        run.compared[number] = Comparison(problem=in_words(error))
+        run.compared[number] = MoveTrial(problem=in_words(error))
     return page.go(f"/sites/import/{import_id}#entry-{number}")
 
 

@@ -58,7 +58,7 @@ def read_moved(program: MovedFrom, data: bytes) -> MovedList:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class MoveResult:
     """What pollerd keeps of a page now, next to what the other program kept last."""
 
     name: str
@@ -71,10 +71,10 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class MoveTrial:
     """The results of one site that was tried."""
 
-    selections: Sequence[Compared] = ()
+    selections: Sequence[MoveResult] = ()
     problem: str = ""
     """Why there are none."""
     wait: float | None = None
@@ -169,18 +169,18 @@ class MovedList:
                 return site
         raise refusal("row", _("there is no such entry"))
 
-    def compared(self, number: int, preview: PagePreview) -> Comparison:
+    def compared(self, number: int, preview: PagePreview) -> MoveTrial:
         """Returns what pollerd keeps of a page next to what the other program kept of it last. CPU-bound."""
         if not preview.selections:
             found = preview.recognised
             reason = found.reason if found is not None and found.obstacle else preview.detail
-            return Comparison(problem=reason or str(preview.outcome), wait=preview.retry_after)
+            return MoveTrial(problem=reason or str(preview.outcome), wait=preview.retry_after)
         results = [self.moved.results.get(source) for source in self.moved.sources[number - 1]]
         if len(results) != len(preview.selections):  # some jobs of its URL became no selection
             results = [None] * len(preview.selections)
-        return Comparison(
+        return MoveTrial(
             [
-                Compared(kept.name, kept, before, _rows(before, kept))
+                MoveResult(kept.name, kept, before, _rows(before, kept))
                 for kept, before in zip(preview.selections, results, strict=True)
             ]
         )

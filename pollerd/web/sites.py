@@ -35,7 +35,7 @@ _STRIP_SECONDS = 86_400.0
 Shared = Annotated[str, Query(max_length=MAX_URL_LENGTH)]
 _LEAST_MOVE = 0.001
 """Percent by which a price has to move to matter: by anything."""
-_KINDS = {
+KINDS = {
     AddressKind.PAGE: N_("a page"),
     AddressKind.PRODUCT: N_("a page about a product"),
     AddressKind.FEED: N_("a feed"),
@@ -202,7 +202,7 @@ async def add_site(page: Shown, form: Posted, caller: Caller) -> Response:
         answered=seen.status,
         secret=bool(spec.access),
         browser=bool(spec.render),
-        kinds=_KINDS,
+        kinds=KINDS,
         price=orjson.dumps(price).decode() if seen.recognised.price else "",
     )
 

@@ -15,7 +15,7 @@ def test_words_follow_what_is_believed() -> None:
     slots = np.arange(SITES)
     policy.add(slots, np.ones(SITES), np.ones(SITES))
     assert policy.notes(0) == {
-        "prior_source": "the start: around one change per uniform cycle",
+        "prior_source": "at the start: about one change between two checks",
         "profile": "all sites change at their usual pace now",
     }
     now, cycle = 1.7e9, float(SITES)

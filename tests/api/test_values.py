@@ -59,7 +59,7 @@ async def test_a_price_is_plotted(api: Api) -> None:
     assert "8 EUR since" in (described.text or "")
     assert "2 times" in (described.text or "")
     newest = await api("GET", f"/sites/{site}/values.svg?name=price&since={NOON + 3 * 3600}")
-    assert b"1 values. 1 times" in newest.body
+    assert b"1 value. 1 time it" in newest.body
 
 
 @pytest.mark.parametrize(

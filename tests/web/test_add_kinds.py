@@ -12,7 +12,7 @@ import orjson
 from aiohttp import web
 
 from pollerd.lists.recognise import AddressKind, Obstacle
-from pollerd.web.sites import _KINDS
+from pollerd.web.sites import KINDS
 from tests.lists.test_recognise import ARTICLE, BANNER, PAGES, RSS, SITEMAP, page
 from tests.support.origin import Origin, until
 from tests.support.origin import Page as Served
@@ -132,7 +132,7 @@ def serve(origin: Origin) -> dict[str, tuple[AddressKind | None, Obstacle | None
 def is_right(shown: str, kind: AddressKind | None, obstacle: Obstacle | None) -> bool:
     """Returns whether the page of the form says what the address is, what is in the way, and offers what helps."""
     text = unescape(re.sub("<[^>]+>", "", shown))
-    if kind is not None and f"· {_KINDS[kind]}" not in text:
+    if kind is not None and f"· {KINDS[kind]}" not in text:
         return False
     if obstacle is None:
         return "✓ It was read" in text and "In the way" not in text
