@@ -105,6 +105,7 @@ async def moving_in(web: Web) -> str:
 CONTENTS = (empty, add_changes, add_hostile, values_and_rules, in_trouble, long_list, moving_in)
 
 
+@pytest.mark.timeout(900)  # hundreds of pages, each in a browser
 @pytest.mark.parametrize("fill", CONTENTS, ids=lambda fill: fill.__name__)
 async def test_every_link_leads_to_a_sound_page(
     web: Web, new_reader: NewReader, fill: Callable[[Web], Awaitable[str | None]]
