@@ -27,8 +27,6 @@ if TYPE_CHECKING:  # an optional room
 _ZIP = b"PK\x03\x04"
 _OLD_BACKUP = b'"watching"'
 _OWN_DOCUMENT = re.compile(rb"^(?:sites|defaults|tags|sources|signal_sources|channels|rules)\s*:", re.MULTILINE)
-_COMPARED = 100_000
-"""Most characters of a result that are compared: `RESULT_CHARACTERS` of moving."""
 _JOB = re.compile(rb"^(?:url|navigate|command)\s*:", re.MULTILINE)
 
 
@@ -189,7 +187,9 @@ class MovedList:
 def _rows(before: StoredResult | None, now: SelectionPreview) -> list[Row]:
     if before is None or now.missing:
         return []
-    old, new = _words(before.text), _words(now.kept[:_COMPARED])
+    from pollerd.moving.moved import RESULT_CHARACTERS
+
+    old, new = _words(before.text), _words(now.kept[:RESULT_CHARACTERS])
     return side_by_side(old, new) if old != new else []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
-from playwright.async_api import async_playwright
+from playwright.async_api import Page, async_playwright
 
 from tests.support.chromium import chromium_path
 from tests.support.origin import Origin, until
@@ -74,6 +75,20 @@ async def running(tmp_path: Path, origin: Origin) -> AsyncIterator[Running]:
                 while (await made.site())["polls"] == 0 or await made.changes() < n:
                     await asyncio.sleep(0.05)
         yield made
+
+
+@asynccontextmanager
+async def browsing(*, scripts: bool, width: int = 1280) -> AsyncIterator[tuple[Page, list[str]]]:
+    """Yields a page of a browser, and the errors that it says on its console."""
+    async with (
+        async_playwright() as playwright,
+        await playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"]) as browser,
+    ):
+        context = await browser.new_context(java_script_enabled=scripts, viewport={"width": width, "height": 740})
+        page = await context.new_page()
+        complaints: list[str] = []
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        yield page, complaints
 
 
 FIELDS = {"selection": "default", "keep": "#price", "keep_how": "elements"}
@@ -147,14 +162,7 @@ async def test_the_page_is_fetched_once_and_no_more_than_three_times_a_minute(ru
 
 @pytest.mark.parametrize("scripts", [True, False])
 async def test_a_condition_is_built_by_clicks(running: Running, scripts: bool) -> None:
-    async with (
-        async_playwright() as playwright,
-        await playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"]) as browser,
-    ):
-        context = await browser.new_context(java_script_enabled=scripts, viewport={"width": 360, "height": 740})
-        page = await context.new_page()
-        complaints: list[str] = []
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    async with browsing(scripts=scripts, width=360) as (page, complaints):
         await page.goto(f"{running.root}/sites/1/counts")
         form = page.locator("form.counts")
         await form.locator("input[name=keep]").first.fill("#price")
@@ -183,14 +191,7 @@ async def test_a_condition_is_built_by_clicks(running: Running, scripts: bool) -
 
 @pytest.mark.parametrize("scripts", [True, False])
 async def test_a_part_is_chosen_by_clicks(running: Running, origin: Origin, scripts: bool) -> None:
-    async with (
-        async_playwright() as playwright,
-        await playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"]) as browser,
-    ):
-        context = await browser.new_context(java_script_enabled=scripts)
-        page = await context.new_page()
-        complaints: list[str] = []
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    async with browsing(scripts=scripts) as (page, complaints):
         await page.goto(f"{running.root}/sites/1/counts")
         await page.get_by_role("button", name="Read the page").click()
         await page.locator("button.line", has_text="Fine").click()
@@ -221,12 +222,7 @@ async def test_a_line_that_is_not_there_and_a_page_that_is_not_kept(running: Run
 
 @pytest.mark.parametrize("scripts", [True, False])
 async def test_a_kind_of_change_is_ignored_from_its_difference(running: Running, scripts: bool) -> None:
-    async with (
-        async_playwright() as playwright,
-        await playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"]) as browser,
-    ):
-        context = await browser.new_context(java_script_enabled=scripts)
-        page = await context.new_page()
+    async with browsing(scripts=scripts) as (page, _complaints):
         await page.goto(f"{running.root}/changes/2")
         await page.get_by_text("Ignore this kind of change").click()
         await page.locator("li", has_text="Ad <script>").get_by_role("button", name="Ignore").click()
@@ -276,14 +272,7 @@ async def test_a_part_is_chosen_in_the_picture_of_a_rendered_page(
     async with running.session.post(f"{running.root}/api/v1/sites/{number}/pause") as answer:
         assert answer.status == 200
     assert (await running.session.get(f"{running.root}/sites/{number}/counts/picture")).status == 404
-    async with (
-        async_playwright() as playwright,
-        await playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"]) as browser,
-    ):
-        context = await browser.new_context(java_script_enabled=scripts, viewport={"width": 360, "height": 740})
-        page = await context.new_page()
-        complaints: list[str] = []
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    async with browsing(scripts=scripts, width=360) as (page, complaints):
         await page.goto(f"{running.root}/sites/{number}/counts")
         await page.get_by_role("button", name="Read the page").click()
         picture = page.locator(".pictured input")
