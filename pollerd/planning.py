@@ -174,6 +174,7 @@ def _in_two(seconds: float, large: int, unit: str, step: int, small: int, part: 
 
 def _counted(number: float, unit: str) -> str:
     shown = localised(f"{number:,.15g}")
+    number = float(f"{number:.15g}")  # so that what is shown as 1 has the singular, too
     match unit:
         case "day":
             return n_("{number} day", "{number} days", number, number=shown)

@@ -77,4 +77,4 @@ def soon(seconds: float) -> str:
 
 def counted(number: float, thing: str, things: str | None = None) -> str:
     """Formats a number with its noun, as in "1 line" and "1,204 lines"; `things`: an irregular plural."""
-    return f"{number:,.0f} {thing if number == 1 else things or thing + 's'}"
+    return f"{number:,.0f} {thing if round(number) == 1 else things or thing + 's'}"

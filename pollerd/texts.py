@@ -171,7 +171,7 @@ def n_(one: str, many: str, number: float, /, **values: Any) -> str:
     rounded to a whole one, with thousands, as in "1,204 lines".
     """
     spoken = current()
-    english = one if number == 1 else many
+    english = one if (round(number, 0) if "{count}" in many else number) == 1 else many
     values["count"] = localised(f"{number:,.0f}")
     if spoken is _english:
         return english.format(**values)

@@ -222,6 +222,7 @@ def test_the_last_ones_say_what_is_measured_and_doubtful() -> None:
         (1.0, "1 second", "1 s", "a second"),
         (1.5, "1.5 seconds", "1.5 s", "in 1.5 s"),
         (59.7, "59.7 seconds", "1 min", "in 1 min"),
+        (1.0000000000000002, "1 second", "1 s", "in 1 s"),
         (60.0, "1 minute", "1 min", "a minute"),
         (1_800.0, "30 minutes", "30 min", "in 30 minutes"),
         (3_599.0, "3,599 seconds", "1 h", "in 3,599 seconds"),
