@@ -79,7 +79,7 @@ def belief_plot(belief: PageBelief, width: int = WIDTH) -> str:
             )
         )
         description += _("; checked {how_often}", how_often=how_often(polled))
-    inside.append(text(_LEFT, HEIGHT - 6, _("● mean   ▬ 90 % interval   ▼ checks"), name="key"))
+    inside.append(text(_LEFT, HEIGHT - 6, _("● typical   ▬ 90 % interval   ▼ checks"), name="key"))
     said, title = f"{description}.", _("Estimated rate of change")
     return framed("".join(inside), width, HEIGHT, key=_named("belief-plot", width), title=title, description=said)
 

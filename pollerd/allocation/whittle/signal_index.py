@@ -184,11 +184,6 @@ class SignalIndex:
         self.bounds = SignalBounds(pages, belief, signals, without, progress, fades=objective in ORDINARY_CLOCK)
         self.sources = SourceIndex(pages, belief, slot_table, signals)
 
-    @property
-    def active(self) -> bool:
-        """Whether there are sources, whose signals affect choices."""
-        return self.signals.active
-
     # -- pages
 
     def apply(self, slots: NDArray[np.int64], gap: Array, now: float, value: Array) -> Array:
