@@ -324,16 +324,14 @@ def _measured(delays: MeasuredDelays | None) -> str:
 
 
 def _objective(plan: BudgetPlan) -> str:
-    due = (
-        ""
-        if plan.deadline is None
-        else _(" (within {exactly}, where a page says nothing else)", exactly=exactly(plan.deadline))
-    )
+    goal, policy = plan.objective, plan.allocator
+    if plan.deadline is None:
+        return _("Goal: {goal}. The policy {policy} splits the budget.", goal=goal, policy=policy)
     return _(
-        "For the objective '{objective}'{due}, as {allocator} splits the budget.",
-        objective=plan.objective,
-        due=due,
-        allocator=plan.allocator,
+        "Goal: {goal}, within {exactly} where a page has no deadline of its own. The policy {policy} splits the budget.",
+        goal=goal,
+        exactly=exactly(plan.deadline),
+        policy=policy,
     )
 
 
@@ -372,7 +370,7 @@ def _of_weights(plan: BudgetPlan) -> tuple[str, ...]:
 def _of_objective(plan: BudgetPlan) -> tuple[str, ...]:
     if plan.objective != "freshness":
         return ()
-    return (_("Fewer may be seen in time: for this objective pages that change all the time are polled ever less."),)
+    return (_("Fewer may be seen in time: for this goal pages that change all the time are polled ever less."),)
 
 
 def _of_seldom_polled(plan: BudgetPlan) -> tuple[str, ...]:

@@ -189,8 +189,8 @@ def _drawn(
         f'<path class="axis" d="M{_BENEFIT_LEFT} {_TOP}V{bottom}H{width - _BENEFIT_RIGHT}"/>',
         text(_BENEFIT_LEFT - 6, y(y.high) + 4, figure(y.high), anchor="end"),
         text(_BENEFIT_LEFT - 6, bottom, "0", anchor="end"),
-        *(text(x(at), BENEFIT_HEIGHT - 10, figure(at), anchor="middle") for at in (x.low, budget, x.high)),
-        text(width - _BENEFIT_RIGHT + 20, BENEFIT_HEIGHT - 10, _("checks/s")),
+        *(text(x(at), BENEFIT_HEIGHT - 10, figure(at), anchor="middle") for at in (x.low, budget)),
+        text(width - 2, BENEFIT_HEIGHT - 10, _("{figure} checks/s", figure=figure(x.high)), anchor="end"),
         f'<path class="best" d="M{path}"/>',
         text(width - _BENEFIT_RIGHT + 6, y(rows[-1].found) + 4, _("best")),
     ]

@@ -55,7 +55,7 @@ def test_a_plan_that_can_be_kept() -> None:
         "With 6 checks a second you learn of 71 % in that time; "
         "half of all changes are seen within 22 min, 90 % within 3 h 10 min.",
         "Measured where pages name a date: half within 19 min, 90 % within 2 h 50 min (of 88 changes).",
-        "For the objective 'changes', as whittle splits the budget.",
+        "Goal: changes. The policy whittle splits the budget.",
     )
 
 
@@ -208,8 +208,8 @@ def test_the_last_ones_say_what_is_measured_and_doubtful() -> None:
     )
     assert "Measured" not in " ".join(sentences(replace(PLAN, measured=None)))
     assert sentences(replace(PLAN, objective="freshness"))[-2:] == (
-        "For the objective 'freshness', as whittle splits the budget.",
-        "Fewer may be seen in time: for this objective pages that change all the time are polled ever less.",
+        "Goal: freshness. The policy whittle splits the budget.",
+        "Fewer may be seen in time: for this goal pages that change all the time are polled ever less.",
     )
     assert sentences(replace(PLAN, seldom_polled=812))[-1] == (
         "812 pages were polled fewer than 20 times: how often they change is not known well yet."
