@@ -328,7 +328,7 @@ def _objective(plan: BudgetPlan) -> str:
     if plan.deadline is None:
         return _("Goal: {goal}. The policy {policy} splits the budget.", goal=goal, policy=policy)
     return _(
-        "Goal: {goal}, within {exactly} where a page has no deadline of its own. The policy {policy} splits the budget.",
+        "Goal: {goal}, within {exactly} where a page has none of its own. The policy {policy} splits the budget.",
         goal=goal,
         exactly=exactly(plan.deadline),
         policy=policy,
