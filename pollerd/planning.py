@@ -220,7 +220,7 @@ def two_digits(number: float) -> str:
 
 
 def pace(polls: float, beside: float = math.inf, digits: int = 3) -> str:
-    """Formats polls/s > 0, rounded to some digits, in the unit in which they are one or more: "36 checks an hour".
+    """Formats polls/s > 0, rounded to some digits, in the unit in which they are one or more: "36 checks per hour".
 
     beside: polls/s that the text is compared with; if they are fewer, they choose the unit.
     """
@@ -230,12 +230,12 @@ def pace(polls: float, beside: float = math.inf, digits: int = 3) -> str:
     shown = localised(f"{number:,.10g}")
     match length:
         case 1:
-            return n_("{number} check a second", "{number} checks a second", number, number=shown)
+            return n_("{number} check per second", "{number} checks per second", number, number=shown)
         case 60:
-            return n_("{number} check a minute", "{number} checks a minute", number, number=shown)
+            return n_("{number} check per minute", "{number} checks per minute", number, number=shown)
         case 3_600:
-            return n_("{number} check an hour", "{number} checks an hour", number, number=shown)
-    return n_("{number} check a day", "{number} checks a day", number, number=shown)
+            return n_("{number} check per hour", "{number} checks per hour", number, number=shown)
+    return n_("{number} check per day", "{number} checks per day", number, number=shown)
 
 
 def delays_in_words(median: float | None, p90: float | None) -> str:
@@ -283,12 +283,12 @@ def _checks(plan: BudgetPlan) -> str:
     """Says how many checks are needed, more than the min_saving of today makes."""
     needed, least = plan.checks_per_day or 0.0, plan.min_saving or 0.0
     sentence = _(
-        "about {two_digits} checks a day: --min-saving {value}",
+        "about {two_digits} checks per day: --min-saving {value}",
         two_digits=two_digits(needed),
         value=duration(float(f"{least:.2g}")),
     )
     if plan.current_min_saving is not None and plan.current_checks_per_day:
-        today = _("{two_digits} checks a day", two_digits=two_digits(plan.current_checks_per_day))
+        today = _("{two_digits} checks per day", two_digits=two_digits(plan.current_checks_per_day))
         sentence += f" (today {duration(plan.current_min_saving)}, {today})"
     a_second = needed / _DAY
     return (
@@ -328,7 +328,7 @@ def _objective(plan: BudgetPlan) -> str:
     if plan.deadline is None:
         return _("Goal: {goal}. The policy {policy} splits the budget.", goal=goal, policy=policy)
     return _(
-        "Goal: {goal}, within {exactly} where a page has none of its own. The policy {policy} splits the budget.",
+        "Goal: {goal}, within {exactly} where a page gives none. The policy {policy} splits the budget.",
         goal=goal,
         exactly=exactly(plan.deadline),
         policy=policy,
@@ -430,7 +430,7 @@ def _reason(held: HeldBack, *, sampled: bool) -> str:
                 "{count} page is never polled: {why}", "{count} pages are never polled: {why}", held.sites, why=them
             )
         case PlanLimit.LARGEST_BUDGET:
-            return _("a budget is {highest:,g} checks a second at most", highest=BUDGET.highest)
+            return _("a budget is {highest:,g} checks per second at most", highest=BUDGET.highest)
 
 
 def _pages(plan: BudgetPlan) -> str:

@@ -41,7 +41,7 @@ _LOWEST, _HIGHEST = 6 / 365.25, 5_760.0
 
 @dataclass(frozen=True, slots=True)
 class PageBelief:
-    """What is believed of a page, in changes a day, and how often it is polled."""
+    """What is believed of a page, in changes per day, and how often it is polled."""
 
     rate: float
     low: float | None
@@ -159,7 +159,7 @@ def _sentence(polls: float, found: float, budget: float, best: float) -> str:
     """best: what the present budget finds an hour if it is split as well as the others are here."""
     if polls == budget:
         return _(
-            "With {budget}, as now, about {found} changes an hour at best.",
+            "With {budget}, as now, about {found} changes per hour at best.",
             budget=pace(polls),
             found=figure(found),
         )

@@ -83,10 +83,10 @@ _PER = (
 _ONCE_BELOW = 1.35
 _SMALLEST = 1e-9
 _IN_USE = (  # also in live.js
-    (1, N_("{rate}/{budget} checks a second")),
-    (60, N_("{rate}/{budget} checks a minute")),
-    (3_600, N_("{rate}/{budget} checks an hour")),
-    (86_400, N_("{rate}/{budget} checks a day")),
+    (1, N_("{rate}/{budget} checks per second")),
+    (60, N_("{rate}/{budget} checks per minute")),
+    (3_600, N_("{rate}/{budget} checks per hour")),
+    (86_400, N_("{rate}/{budget} checks per day")),
 )
 
 
