@@ -47,7 +47,7 @@ def rate_in_words(page: SiteSchema) -> str:
 
 
 def _at_least(page: SiteSchema) -> float | None:
-    """Returns the changes per day that were found, if checks cannot tell how many there are.
+    """Returns the changes per day that were found, if checks cannot show how many there are.
 
     A page that differs at most checks changes faster than it is checked. An estimate then says what is usual for
     such pages, which can be a hundred times of what anybody has seen of this one.
@@ -93,7 +93,7 @@ def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
         most = sentence(N_("If it changes, then at most {high} (95 % confidence)."), high=Strong(how_often(high)))
         return in_a_row((seen,), most)
     if (least := _at_least(page)) is not None:
-        text = N_("It changes at least {rate}; how much more often than that, its checks cannot tell.")
+        text = N_("It changes at least {rate}; how much more often than that, its checks cannot show.")
         return sentence(text, rate=Strong(how_often(least)))
     if low is None or high is None:
         text = N_("It changes about {rate}. This policy does not say how certain that is.")

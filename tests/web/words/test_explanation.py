@@ -197,7 +197,7 @@ def test_a_page_that_differs_at_most_checks_changes_at_least_as_often_as_was_see
     """The estimate of 336 changes a day is of pages like it: nobody saw more than 9 of this one."""
     seen = Known(polls=11, changes=9, last_poll_at=NOW, created_at=NOW - 86_400.0, rate_per_day=336.0)
     said = told(replace(SAID, **OFTEN, next_30_days=ComingChangesView(200, 9_000, 90_000)), seen)
-    assert said.startswith("It changes at least 9 times a day; how much more often than that, its checks cannot tell. ")
+    assert said.startswith("It changes at least 9 times a day; how much more often than that, its checks cannot show. ")
     assert "month" not in said
     assert rate_in_words(cast(Any, seen)) == "at least 9 times a day"
     calm = replace(seen, changes=5)
