@@ -87,6 +87,7 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
         more_changes=changes.next_cursor is not None,
         selections=[SelectionStatus.of(state) for state in states],
         counts=form_of(site.spec.selections),
+        edit=await ports.store.sites.last_edit(site_id, site.spec.selections, now),
         tests=counts_form,
         fields=form_fields(fetch_form.OF_SITE, site.spec, effective),
         **when_values(site.spec, effective, explained),
