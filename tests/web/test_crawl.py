@@ -1,4 +1,7 @@
-"""A browser follows every link of the pages, with contents of every kind, at desk and phone width."""
+"""A browser follows every link of the pages, with contents of every kind, at desk and phone width.
+
+`--level check` visits each page once, with all contents at once; `--level all` each of them with each.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,11 @@ _OUTSIDE = """[...document.querySelectorAll("main *, header *, footer *")].filte
 def kind_of(path: str) -> str:
     """Returns what addresses of the same page have in common."""
     return re.sub(r"\d+", "N", path)
+
+
+def page_of(path: str) -> str:
+    """Returns what addresses of the same page have in common, whatever it is asked for."""
+    return kind_of(urlsplit(path).path)
 
 
 async def empty(web: Web) -> None:
@@ -105,11 +113,22 @@ async def moving_in(web: Web) -> str:
 CONTENTS = (empty, add_changes, add_hostile, values_and_rules, in_trouble, long_list, moving_in)
 
 
+async def everything(web: Web) -> str | None:
+    """All contents at once; returns the page that no link leads to."""
+    return [await fill(web) for fill in CONTENTS][-1]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Crawls with each of the contents, or below the level `all` once."""
+    whole = metafunc.config.getoption("level") == "all"
+    metafunc.parametrize("fill", CONTENTS if whole else (everything,), ids=lambda fill: fill.__name__)
+
+
 @pytest.mark.timeout(900)  # hundreds of pages, each in a browser
-@pytest.mark.parametrize("fill", CONTENTS, ids=lambda fill: fill.__name__)
 async def test_every_link_leads_to_a_sound_page(
     web: Web, new_reader: NewReader, fill: Callable[[Web], Awaitable[str | None]]
 ) -> None:
+    same = page_of if fill is everything else kind_of
     unlinked = await fill(web)
     reader = await new_reader(web.root)
     waiting, reached, broken = ["/", *([unlinked] if unlinked else [])], {"/"}, []
@@ -123,8 +142,8 @@ async def test_every_link_leads_to_a_sound_page(
             target = address.path + (f"?{address.query}" if address.query else "")
             if re.fullmatch(r"/sites/\d+", address.path):  # a part of a site's page is a page to see
                 target += f"#{address.fragment}"
-            if kind_of(target) not in reached:
-                reached.add(kind_of(target))
+            if same(target) not in reached:
+                reached.add(same(target))
                 if address.path.startswith("/api/") or address.path == "/metrics":
                     answer = await web.get(target)
                     broken += [f"{path}: {answer.status} {target}"] if answer.status != 200 else []

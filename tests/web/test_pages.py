@@ -573,7 +573,7 @@ async def test_the_budget_page_says_nothing_that_is_not_so(web: Web, monkeypatch
     monkeypatch.setattr(allocation, "over_budgets", AsyncMock(return_value=many))
     page = (await web.get("/budget")).text
     assert 'id="budget-step"' in page
-    assert "At 5 polls/s about 50 % of the changes that 10 find." in page
+    assert "With 5 checks per second, about 50 % of the changes that 10 checks per second find." in page
     assert "On average each site is checked about every 1 h 40 min." in page
     assert "Eager: each site about every 1 min" in page
     monkeypatch.setattr(allocation, "over_budgets", AsyncMock(return_value=replace(many, sites_read_twice=25_000)))
