@@ -708,7 +708,7 @@ def check_rows(form: CountsForm) -> None:
 
     for row, allowed in [
         *((row, ("css", "xpath", "jsonpath")) for row in form.keep),
-        *((row, ("css", "xpath")) for row in form.ignore),
+        *((row, ("css", "xpath", "jsonpath")) for row in form.ignore),
     ]:
         try:
             if row.how == ELEMENTS:
