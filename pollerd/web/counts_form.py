@@ -58,7 +58,7 @@ def pattern_of(text: str, *, case: bool = False) -> Settings:
     return {"text": text, "case": True} if case else {"text": text}
 
 
-def _text_of_pattern(pattern: object) -> tuple[str, bool] | None:
+def text_of_pattern(pattern: object) -> tuple[str, bool] | None:
     """Returns a pattern for its field, and whether its case counts; None: the field cannot show it."""
     definition = _normal_pattern(pattern)
     if not isinstance(definition, Mapping):
@@ -106,6 +106,21 @@ class PartRow:
     def same(self, other: PartRow) -> bool:
         """Returns whether it says the same."""
         return (self.text, self.how) == (other.text, other.how)
+
+
+VALUE_KINDS: Mapping[str, str] = {
+    "price": N_("price"),
+    "number": N_("number"),
+    "date": N_("date"),
+    "text": N_("text"),
+}
+WHICH_VALUE: Mapping[str, str] = {
+    "only": N_("the only one"),
+    "first": N_("the first"),
+    "last": N_("the last"),
+    "min": N_("the lowest"),
+    "max": N_("the highest"),
+}
 
 
 @dataclass(slots=True)
@@ -366,7 +381,7 @@ def _candidate_rows(leaf: Mapping[str, Any]) -> Iterator[ConditionRow]:
     of, announced = leaf.get("value", ""), leaf.get("against") == "announced"
     for key, value in leaf.items():
         if key in _PATTERN_TESTS:
-            shown = _text_of_pattern(value)
+            shown = text_of_pattern(value)
             test = {"added": "added", "removed": "removed"}.get(leaf.get("in", ""), key)
             if shown is not None:
                 yield ConditionRow(of, test, shown[0], since_alert=announced, case=shown[1])
@@ -619,7 +634,7 @@ def _part_row(part: Any, how: str) -> PartRow | None:
     if how == ELEMENTS:
         text = _text_of_expression(part)
         return None if text is None else PartRow(text)
-    pattern = _text_of_pattern(part)
+    pattern = text_of_pattern(part)
     return None if pattern is None else PartRow(pattern[0], CASED_LINES if pattern[1] else LINES)
 
 

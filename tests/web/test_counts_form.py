@@ -33,6 +33,7 @@ from pollerd.web.counts_form import (
     settings_of_form,
     take_offer,
 )
+from pollerd.web.counts_words import selections_in_words
 
 SHOP: dict[str, Any] = {
     "default": {
@@ -277,7 +278,7 @@ def test_an_error_stands_in_its_row(row: ConditionRow, why: str) -> None:
 def test_errors_of_parts_and_values_stand_in_their_rows() -> None:
     form = form_of("")
     form.keep = [PartRow("main >"), PartRow("//p["), PartRow("$.["), PartRow("#ok")]
-    form.ignore = [PartRow("$.a"), PartRow("/(/", "lines"), PartRow("fine", "lines")]
+    form.ignore = [PartRow("$.a["), PartRow("/(/", "lines"), PartRow("fine", "lines")]
     form.values = [ValueRow("price", "price", "#p"), ValueRow("price", "price", "#q"), ValueRow("", "price", "#r")]
     check_rows(form)
     assert [bool(row.error) for row in form.keep] == [True, True, True, False]
@@ -346,3 +347,71 @@ def test_offers_are_taken_once_and_a_second_value_has_a_name_of_its_own() -> Non
 def test_the_kind_of_an_entry_and_of_a_line_of_json(before: str, after: str, later: str) -> None:
     pattern = compile_pattern("", pattern_of(kind_of_line(before, after)))
     assert all(pattern.search(line) for line in (before, after, later))
+
+
+def test_a_selection_in_words() -> None:
+    stored = check_selections(SHOP)
+    said = selections_in_words(stored)
+    assert said == [
+        (
+            "default",
+            [
+                ("Keep", ["main", "//h1", "A page without these parts is no failure, but a change"]),
+                (
+                    "Ignore",
+                    [
+                        "nav, .ads",
+                        "lines with “last updated”",
+                        "lines with /^Ad [0-9]+$/",
+                        "lines with “Ad”, upper and lower case as typed",
+                    ],
+                ),
+                ("Other steps", ["the page is read as html", "upper and lower case do not differ"]),
+                ("Values", ["price: price from attribute content of [itemprop=price]", "seats"]),
+                (
+                    "Alert me only if",
+                    [
+                        "price falls by at least 5 %, since the last alert",
+                        "and “sale” appears",
+                        "or unless “sold out” is on the page",
+                        "and unless “Gone” is on the page, upper and lower case as typed",
+                    ],
+                ),
+                ("A difference is no change below", ["3 characters", "1 percent of the text"]),
+            ],
+        ),
+        ("reviews", [("Keep", [".review"])]),
+    ]
+    assert selections_in_words("") == []
+
+
+@pytest.mark.parametrize("condition", [*CONDITIONS, *NOT_SHOWN])
+def test_each_condition_has_words_with_what_was_typed(condition: Any) -> None:
+    stored = check_selections({"default": {"values": {"price": {"kind": "price"}}, "conditions": condition}})
+    ((_name, paragraphs),) = selections_in_words(stored)
+    (line,) = dict(paragraphs)["Alert me only if"]
+    (row,) = condition_rows(condition)
+    assert row.argument in line or row.argument == "all" or row.test == AS_JSON
+    assert "…" not in line
+    assert "(" not in line
+    assert orjson.loads(line) == condition if row.test == AS_JSON else "{" not in line
+
+
+STEPS: list[tuple[Any, str]] = [
+    ({"space": "trim"}, "white space around lines does not count"),
+    ({"unique": "all"}, "equal lines count once"),
+    ({"as": "source"}, "the source text is compared, not what a reader sees"),
+    ({"replace": {"re": "[0-9]+", "with": "N"}}, "/[0-9]+/ is replaced by “N”"),
+    ({"replace": {"text": "a", "with": ""}}, "“a” is replaced by “”"),
+    ({"find": {"re": "v[0-9]+"}}, "only what fits /v[0-9]+/ is kept, a line each"),
+    ({"items": {"fields": ["title", "link"]}}, "of the items of a feed: title, link"),
+    ({"text": {"links": "yes"}}, "the targets of links count"),
+    ({"text": {"cells": "tab"}}, '{"text":{"cells":"tab"}}'),
+    ({"keep": {"css": "a"}, "limit": 2}, '{"keep":{"css":"a"},"limit":2}'),
+]
+
+
+@pytest.mark.parametrize(("step", "said"), STEPS)
+def test_a_step_without_fields_has_words_or_is_json(step: Any, said: str) -> None:
+    ((_name, paragraphs),) = selections_in_words(check_selections({"default": {"steps": [step]}}))
+    assert paragraphs == [("Other steps", [said])]
