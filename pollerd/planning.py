@@ -5,6 +5,7 @@ Durations are in seconds, budgets in polls per second, shares from 0 to 1.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -188,8 +189,6 @@ def _counted(number: float, unit: str) -> str:
 # A plan in sentences.
 
 _MAX_REASONS = 3
-_SELDOM = 0.1
-"""Polls per second below which they are counted by the day."""
 _USUAL_WEIGHTS = 0.2, 5.0
 
 
@@ -218,6 +217,25 @@ def in_percent(share: float) -> str:
 def two_digits(number: float) -> str:
     """Formats a number > 0 with two significant digits: "0.25", "14", "1,200"."""
     return localised(f"{float(f'{number:.2g}'):,.10g}")
+
+
+def pace(polls: float, beside: float = math.inf, digits: int = 3) -> str:
+    """Formats polls/s > 0, rounded to some digits, in the unit in which they are one or more: "36 checks per hour".
+
+    beside: polls/s that the text is compared with; if they are fewer, they choose the unit.
+    """
+    fewest = float(f"{min(polls, beside):.3g}")
+    length = next((length for length in (1, _MINUTE, _HOUR) if fewest * length >= 1), _DAY)
+    number = float(f"{polls * length:.{digits}g}")
+    shown = localised(f"{number:,.10g}")
+    match length:
+        case 1:
+            return n_("{number} check per second", "{number} checks per second", number, number=shown)
+        case 60:
+            return n_("{number} check per minute", "{number} checks per minute", number, number=shown)
+        case 3_600:
+            return n_("{number} check per hour", "{number} checks per hour", number, number=shown)
+    return n_("{number} check per day", "{number} checks per day", number, number=shown)
 
 
 def delays_in_words(median: float | None, p90: float | None) -> str:
@@ -253,29 +271,11 @@ def _needed(plan: BudgetPlan) -> str:
             reasons=reasons,
             most=most,
         )
-    have = _("you have {current_budget:,g}", current_budget=plan.current_budget)
-    if plan.budget < _SELDOM and plan.checks_per_day is not None:
-        enough = _("are enough") if plan.budget <= plan.current_budget else _("are needed")
-        a_day = _("about {two_digits} checks a day {enough}", two_digits=two_digits(plan.checks_per_day), enough=enough)
-        return _(
-            "To learn of {goal}, {a_day} ({two_digits} polls/s); {have}.",
-            goal=goal,
-            a_day=a_day,
-            two_digits=two_digits(plan.budget),
-            have=have,
-        )
-    if plan.budget <= plan.current_budget:
-        return _(
-            "To learn of {goal}, about {two_digits} polls/s are enough; {have}.",
-            goal=goal,
-            two_digits=two_digits(plan.budget),
-            have=have,
-        )
     return _(
-        "To learn of {goal} you need about {two_digits} polls/s; {have}.",
+        "To learn of {goal} you need about {needed}; you have {budget}.",
         goal=goal,
-        two_digits=two_digits(plan.budget),
-        have=have,
+        needed=pace(plan.budget, plan.current_budget, digits=2),
+        budget=pace(plan.current_budget, plan.budget),
     )
 
 
@@ -283,18 +283,18 @@ def _checks(plan: BudgetPlan) -> str:
     """Says how many checks are needed, more than the min_saving of today makes."""
     needed, least = plan.checks_per_day or 0.0, plan.min_saving or 0.0
     sentence = _(
-        "about {two_digits} checks a day: --min-saving {value}",
+        "about {two_digits} checks per day: --min-saving {value}",
         two_digits=two_digits(needed),
         value=duration(float(f"{least:.2g}")),
     )
     if plan.current_min_saving is not None and plan.current_checks_per_day:
-        today = _("{two_digits} checks a day", two_digits=two_digits(plan.current_checks_per_day))
+        today = _("{two_digits} checks per day", two_digits=two_digits(plan.current_checks_per_day))
         sentence += f" (today {duration(plan.current_min_saving)}, {today})"
     a_second = needed / _DAY
     return (
         sentence
         if a_second <= plan.current_budget
-        else _("{sentence} and {two_digits} polls/s", sentence=sentence, two_digits=two_digits(a_second))
+        else _("{sentence} and {budget}", sentence=sentence, budget=pace(a_second, digits=2))
     )
 
 
@@ -302,8 +302,8 @@ def _today(plan: BudgetPlan) -> str:
     share = in_percent(plan.current_share or 0.0)
     delays = delays_in_words(plan.delay_median, plan.delay_p90)
     return _(
-        "With {current_budget:,g} you learn of {share} in that time; {delays}.",
-        current_budget=plan.current_budget,
+        "With {budget} you learn of {share} in that time; {delays}.",
+        budget=pace(plan.current_budget),
         share=share,
         delays=delays,
     )
@@ -324,16 +324,14 @@ def _measured(delays: MeasuredDelays | None) -> str:
 
 
 def _objective(plan: BudgetPlan) -> str:
-    due = (
-        ""
-        if plan.deadline is None
-        else _(" (within {exactly}, where a page says nothing else)", exactly=exactly(plan.deadline))
-    )
+    goal, policy = plan.objective, plan.allocator
+    if plan.deadline is None:
+        return _("Goal: {goal}. The policy {policy} splits the budget.", goal=goal, policy=policy)
     return _(
-        "For the objective '{objective}'{due}, as {allocator} splits the budget.",
-        objective=plan.objective,
-        due=due,
-        allocator=plan.allocator,
+        "Goal: {goal}, within {exactly} where a page gives none. The policy {policy} splits the budget.",
+        goal=goal,
+        exactly=exactly(plan.deadline),
+        policy=policy,
     )
 
 
@@ -372,7 +370,7 @@ def _of_weights(plan: BudgetPlan) -> tuple[str, ...]:
 def _of_objective(plan: BudgetPlan) -> tuple[str, ...]:
     if plan.objective != "freshness":
         return ()
-    return (_("Fewer may be seen in time: for this objective pages that change all the time are polled ever less."),)
+    return (_("Fewer may be seen in time: for this goal pages that change all the time are polled ever less."),)
 
 
 def _of_seldom_polled(plan: BudgetPlan) -> tuple[str, ...]:
@@ -432,7 +430,7 @@ def _reason(held: HeldBack, *, sampled: bool) -> str:
                 "{count} page is never polled: {why}", "{count} pages are never polled: {why}", held.sites, why=them
             )
         case PlanLimit.LARGEST_BUDGET:
-            return _("a budget is {highest:,g} polls/s at most", highest=BUDGET.highest)
+            return _("a budget is {highest:,g} checks per second at most", highest=BUDGET.highest)
 
 
 def _pages(plan: BudgetPlan) -> str:

@@ -128,7 +128,7 @@ FIELDS: Mapping[str, str] = {
     "queue": "messages by state",
     "rate_high_per_day": "upper end of the 90 % interval of the rate",
     "rate_low_per_day": "lower end of the 90 % interval of the rate",
-    "rate_per_day": "estimated changes per day",
+    "rate_per_day": "estimated changes per day: the median, the true rate is as likely above",
     "reads": "what was read, and how often",
     "reason": "why",
     "redirects": "the redirects that were followed",

@@ -194,7 +194,9 @@ class SiteSchema(_ShownSite):
     last_poll_at: Moment | None
     last_change_at: Moment | None = Field(description="when its last change was detected; null: none was")
     next_poll_at: Moment | None = Field(description="the earliest moment of the next poll; null: none is to come")
-    rate_per_day: float | None = Field(description="changes per day (estimate); null: no estimate yet")
+    rate_per_day: float | None = Field(
+        description="changes per day (estimate: the median, the true rate is as likely above); null: no estimate yet"
+    )
     polls: int
     changes: int
     failures: int = Field(description="in a row")

@@ -26,6 +26,7 @@ import structlog
 from msgspec.structs import replace
 
 from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.index import typical_rates
 from pollerd.daemon.announcer import Announcer
 from pollerd.daemon.calibration import CalibrationSums
 from pollerd.daemon.crawl_hook import PageHook
@@ -380,7 +381,7 @@ class Journal:
         states = allocator.site_state(slots[read]) if read else ()
         learned = dict(zip(read, states, strict=True))
         # Before its second poll nothing is believed of a site: its rate is the prior's.
-        rates = allocator.rates_of(slots) * _DAY_SECONDS
+        rates = typical_rates(allocator.belief_of(slots)) * _DAY_SECONDS
         rates[(scheduler.sites.polls[slots] < 1) | ~np.isfinite(rates)] = math.nan
         out = []
         for i, (rate, floor) in enumerate(zip(rates.tolist(), scheduler.floors(slots).tolist(), strict=True)):

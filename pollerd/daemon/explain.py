@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pollerd import quantities
 from pollerd.allocation.coming_changes import coming_changes
-from pollerd.allocation.index import DEFAULT_HALF_LIFE_S
+from pollerd.allocation.index import DEFAULT_HALF_LIFE_S, typical_rates
 from pollerd.columns import chunks
 from pollerd.daemon.budget import BudgetMeter
 from pollerd.daemon.calibration import CalibrationSums
@@ -274,7 +274,8 @@ class ScheduleExplainer:
         met = known[np.isfinite(sites.last_seen[known]) & (sites.polls[known] > 1)]
         rates: dict[int, float] = {}
         if met.size:
-            rates = dict(zip(met.tolist(), self._scheduler.allocator.rates_of(met).tolist(), strict=True))
+            typical = typical_rates(self._scheduler.allocator.belief_of(met))
+            rates = dict(zip(met.tolist(), typical.tolist(), strict=True))
         live_sites = {}
         for slot, floor in zip(known.tolist(), self._scheduler.floors(known).tolist(), strict=True):
             earliest, rate = self._earliest(slot, floor), rates.get(slot)
@@ -312,7 +313,7 @@ class ScheduleExplainer:
             site_id=site_id,
             allocator=self._scheduler.allocator_name,
             objective=self._scheduler.objective,
-            rate_per_day=_number(float(allocator.rates_of(slots)[0]) * DAY_SECONDS),
+            rate_per_day=_number(float(typical_rates(allocator.belief_of(slots))[0]) * DAY_SECONDS),
             rate_low_per_day=_number(float(low[0]) * DAY_SECONDS),
             rate_high_per_day=_number(float(high[0]) * DAY_SECONDS),
             elapsed=_number(float(elapsed[0])),

@@ -129,7 +129,7 @@ class ExplanationView:
     rate_per_day: float | None
     rate_low_per_day: float | None
     rate_high_per_day: float | None
-    """The rate up to now: it does not hold for the time to come, see `next_30_days`."""
+    """The rate up to now, its median and 90 % interval: it does not hold for the time to come, see `next_30_days`."""
     elapsed: float | None
     change_probability: float | None
     urgency: float | None

@@ -52,6 +52,7 @@ from pollerd.storage.sources import forget_pauses, join
 from pollerd.storage.statements import Statements, run, run_each
 from pollerd.storage.tags import TagStore, names_among
 from pollerd.storage.transactions import Subject, in_pieces, reads, writes
+from pollerd.storage.undo import KeptCopy, KeptKind, keep, kept_copies
 from pollerd.storage.values import (
     CHANGEABLE,
     AddResult,
@@ -185,6 +186,18 @@ class SiteStore(Subject):
         """Returns the site at exactly this URL, or None."""
         sites = self._read(connection, select_sites().where(site.c.url == url))
         return sites[0] if sites else None
+
+    @writes
+    def keep_edit(self, connection: Connection, site_id: int, before: str, after: str, now: float) -> None:
+        """Keeps for a day what counted on a site before an edit of its selections, and after it."""
+        keep(connection, KeptKind.COUNTS, "", {"site": site_id, "before": before, "after": after}, now)
+
+    @reads
+    def last_edit(self, connection: Connection, site_id: int, selections: str, now: float) -> KeptCopy | None:
+        """Returns the last edit that led to these selections of the site, if it can be undone."""
+        of_site = (copy for copy in kept_copies(connection, [KeptKind.COUNTS], now) if copy.document["site"] == site_id)
+        last = next(of_site, None)
+        return last if last is not None and last.document["after"] == selections else None
 
     @reads
     def at(self, connection: Connection, urls: Sequence[str]) -> dict[str, Site]:

@@ -27,6 +27,8 @@ class KeptKind(StrEnum):
     """A deleted channel."""
     SEEN = "seen"
     """Changes that a reader marked as read, or as unread."""
+    COUNTS = "counts"
+    """What counts on a site, before and after an edit."""
 
 
 @dataclass(frozen=True, slots=True)

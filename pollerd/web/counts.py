@@ -50,8 +50,10 @@ async def show_counts(page: Shown, site_id: SiteId, selection: SelectionName = D
 
 @router.post("/{site_id:id}/counts")
 async def change_counts(page: Shown, site_id: SiteId, form: Posted, caller: Caller) -> Response:
-    """Saves what counts; other buttons show what it would keep, read the page, or add a row, and save nothing."""
+    """Saves what counts, or undoes that; other buttons show what it would keep, read the page, or add a row."""
     site = await page.ports.store.sites.get(site_id)
+    if form.has("undo"):
+        return await _undone(page, site, form)
     counts = counts_of(form, site)
     if form.has("kind"):
         counts = form_of(site.spec.selections, counts.selection)
@@ -78,10 +80,29 @@ async def change_counts(page: Shown, site_id: SiteId, form: Posted, caller: Call
     selections = _checked(counts, form, site)
     if selections is None or any(map(form.has, ("preview", "read", "take", "kind"))):
         return await _shown(page, site, counts, selections=selections, reading=reading)
-    async with page.ports.turn:
-        patch = SitePatch.model_validate({"selections": orjson.loads(selections) if selections else None})
-        await page.ports.control.sites.update(site_id, lambda current: site_changes(current.spec, patch))
+    await _save(page, site_id, selections)
     return page.go(f"/sites/{site_id}#counts")
+
+
+async def _save(page: Page, site_id: int, selections: str) -> None:
+    """Saves what counts, and keeps what counted before, for undoing."""
+    patch = SitePatch.model_validate({"selections": orjson.loads(selections) if selections else None})
+    async with page.ports.turn:
+        before = (await page.ports.store.sites.get(site_id)).spec.selections
+        site = await page.ports.control.sites.update(site_id, lambda current: site_changes(current.spec, patch))
+        if site.spec.selections != before:
+            await page.ports.store.sites.keep_edit(site_id, before, site.spec.selections, page.now)
+
+
+async def _undone(page: Page, site: Site, form: PostedForm) -> Response:
+    """Saves what counted before the last edit; this can be undone, too."""
+    edit = await page.ports.store.sites.last_edit(site.id, site.spec.selections, page.now)
+    if edit is None or edit.id not in form.numbers("id"):
+        counts = form_of(site.spec.selections)
+        counts.errors.append(_("This was undone already, what counts was edited since, or more than a day has passed."))
+        return await _shown(page, site, counts)
+    await _save(page, site.id, edit.document["before"])
+    return page.go(f"/sites/{site.id}#counts")
 
 
 async def _shown(
@@ -109,6 +130,7 @@ async def _shown(
         status=status,
         site=await shown_site(page.ports, site),
         counts=counts,
+        edit=await page.ports.store.sites.last_edit(site.id, site.spec.selections, page.now),
         tests=counts_form,
         trial=trial,
         verdicts=_in_numbers(trial),

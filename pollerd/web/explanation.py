@@ -15,6 +15,7 @@ from pollerd.web.words import Moment, Sentence, Strong, how_often, in_a_row, per
 
 _FAR_FROM_SURE = 10.0
 _ESTIMATED_RANKS = 16_384
+_DAY = 86_400.0
 _DRIFTING = 0.5
 _LIVELIER, _QUIETER = 1.5, 1 / 1.5
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
@@ -22,7 +23,7 @@ _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 
 def words(explained: ExplanationView, page: SiteSchema, now: float, *, sites: int = 0) -> list[Sentence]:
     """Returns the sentences that explain the polling of a page at time `now` (epoch s), among so many `sites`."""
-    sentences = [_rate(explained, page), _coming_month(explained, page), _now(explained, page, now, sites)]
+    sentences = [*changing(explained, page), _now(explained, page, now, sites)]
     sentences += [_pace(explained, now), _waiting(explained, page)]
     if explained.capped_to_uniform:
         sentences.append(
@@ -31,6 +32,30 @@ def words(explained: ExplanationView, page: SiteSchema, now: float, *, sites: in
     sentences.append(_feed(explained.feed))
     sentences += _notes(explained.notes)
     return [sentence for sentence in sentences if sentence]
+
+
+def changing(explained: ExplanationView, page: SiteSchema) -> list[Sentence]:
+    """Returns the first of these sentences: how often the page changes."""
+    return [sentence for sentence in (_rate(explained, page), _coming_month(explained, page)) if sentence]
+
+
+def rate_in_words(page: SiteSchema) -> str:
+    """Returns how often a page changes, in a few words."""
+    if (least := _at_least(page)) is not None:
+        return _("at least {rate}", rate=how_often(least))
+    return "" if page.rate_per_day is None else how_often(page.rate_per_day)
+
+
+def _at_least(page: SiteSchema) -> float | None:
+    """Returns the changes per day that were found, if checks cannot show how many there are.
+
+    A page that differs at most checks changes faster than it is checked. An estimate then says what is usual for
+    such pages, which can be a hundred times of what anybody has seen of this one.
+    """
+    if page.rate_per_day is None or page.last_poll_at is None or 2 * page.changes <= page.polls:
+        return None
+    days = (page.last_poll_at - page.created_at) / _DAY
+    return page.changes / days if days > 0 and page.rate_per_day * days > page.polls else None
 
 
 def half_life_in_words(explained: ExplanationView) -> str:
@@ -67,11 +92,11 @@ def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
             return (seen,)
         most = sentence(N_("If it changes, then at most {high} (95 % confidence)."), high=Strong(how_often(high)))
         return in_a_row((seen,), most)
+    if (least := _at_least(page)) is not None:
+        text = N_("It changes at least {rate}; how much more often than that, its checks cannot show.")
+        return sentence(text, rate=Strong(how_often(least)))
     if low is None or high is None:
         text = N_("It changes about {rate}. This policy does not say how certain that is.")
-    elif not low <= rate <= high:
-        # The mean of a skew belief, which a small chance of a much higher rate moves.
-        text = N_("It usually changes between {low} and {high} (90 % confidence). With rare bursts the mean is {rate}.")
     elif high > _FAR_FROM_SURE * max(low, 0.0):
         text = N_("It changes about {rate}, but this is uncertain: between {low} and {high}. More checks will show.")
     else:
@@ -86,7 +111,7 @@ def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
 
 def _coming_month(explained: ExplanationView, page: SiteSchema) -> Sentence:
     coming = explained.next_30_days
-    if coming is None or (coming.high and not page.changes):
+    if coming is None or (coming.high and not page.changes) or _at_least(page) is not None:
         return ()
     if not coming.high:
         return (_("In the coming month it will probably not change."),)

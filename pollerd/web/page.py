@@ -44,7 +44,7 @@ from pollerd.errors import (
     refusal,
 )
 from pollerd.limits import LeakyBuckets
-from pollerd.planning import about
+from pollerd.planning import about, pace
 from pollerd.plots import moment_text
 from pollerd.scheduling.windows import zone_of
 from pollerd.texts import _
@@ -506,6 +506,8 @@ def environment(asset_url: Callable[[str], str]) -> Environment:
         "words": sentence,
         "at": moment,
         "ago": ago,
+        "pace": pace,
+        "in_use": words.in_use,
         "whole": whole,
         "cut": cut,
         "marked": marked,

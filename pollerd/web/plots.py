@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.planning import pace
 from pollerd.plots import Scale, framed, text, time_ticks
 from pollerd.storage.values import StripColumns
 from pollerd.texts import N_, _, n_
@@ -40,7 +41,7 @@ _LOWEST, _HIGHEST = 6 / 365.25, 5_760.0
 
 @dataclass(frozen=True, slots=True)
 class PageBelief:
-    """What is believed of a page, in changes a day, and how often it is polled."""
+    """What is believed of a page, in changes per day, and how often it is polled."""
 
     rate: float
     low: float | None
@@ -79,7 +80,7 @@ def belief_plot(belief: PageBelief, width: int = WIDTH) -> str:
             )
         )
         description += _("; checked {how_often}", how_often=how_often(polled))
-    inside.append(text(_LEFT, HEIGHT - 6, _("● mean   ▬ 90 % interval   ▼ checks"), name="key"))
+    inside.append(text(_LEFT, HEIGHT - 6, _("● typical   ▬ 90 % interval   ▼ checks"), name="key"))
     said, title = f"{description}.", _("Estimated rate of change")
     return framed("".join(inside), width, HEIGHT, key=_named("belief-plot", width), title=title, description=said)
 
@@ -158,23 +159,23 @@ def _sentence(polls: float, found: float, budget: float, best: float) -> str:
     """best: what the present budget finds an hour if it is split as well as the others are here."""
     if polls == budget:
         return _(
-            "At {polls} polls/s, as now, about {found} changes per hour at best.",
-            polls=figure(polls),
+            "With {budget}, as now, about {found} changes per hour at best.",
+            budget=pace(polls),
             found=figure(found),
         )
     share = found / best if best > 0 else 1.0
     if share <= 1:
         return _(
-            "At {polls} polls/s about {share} of the changes that {budget} find.",
-            polls=figure(polls),
+            "With {budget}, about {share} of the changes that {present} find.",
+            budget=pace(polls, budget),
             share=percent(share),
-            budget=figure(budget),
+            present=pace(budget, polls),
         )
     return _(
-        "At {polls} polls/s about {share} more changes than {budget} find.",
-        polls=figure(polls),
+        "With {budget}, about {share} more changes than {present} find.",
+        budget=pace(polls, budget),
         share=percent(share - 1),
-        budget=figure(budget),
+        present=pace(budget, polls),
     )
 
 
@@ -188,8 +189,8 @@ def _drawn(
         f'<path class="axis" d="M{_BENEFIT_LEFT} {_TOP}V{bottom}H{width - _BENEFIT_RIGHT}"/>',
         text(_BENEFIT_LEFT - 6, y(y.high) + 4, figure(y.high), anchor="end"),
         text(_BENEFIT_LEFT - 6, bottom, "0", anchor="end"),
-        *(text(x(at), BENEFIT_HEIGHT - 10, figure(at), anchor="middle") for at in (x.low, budget, x.high)),
-        text(width - _BENEFIT_RIGHT + 20, BENEFIT_HEIGHT - 10, _("polls/s")),
+        *(text(x(at), BENEFIT_HEIGHT - 10, figure(at), anchor="middle") for at in (x.low, budget)),
+        text(width - 2, BENEFIT_HEIGHT - 10, _("{figure} checks/s", figure=figure(x.high)), anchor="end"),
         f'<path class="best" d="M{path}"/>',
         text(width - _BENEFIT_RIGHT + 6, y(rows[-1].found) + 4, _("best")),
     ]

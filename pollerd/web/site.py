@@ -29,7 +29,7 @@ from pollerd.urls import normalise_url
 from pollerd.web import counts_form, fetch_form
 from pollerd.web.counts_form import form_of
 from pollerd.web.counts_words import selections_in_words
-from pollerd.web.explanation import half_life_in_words, words
+from pollerd.web.explanation import changing, half_life_in_words, words
 from pollerd.web.fetch_form import form_fields, text_of, value_in, when_values
 from pollerd.web.http import Posted, PostedForm
 from pollerd.web.page import Shown, for_both, page_router
@@ -75,6 +75,7 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
         learned=shown.polls >= POLLS_TO_LEARN,
         explained=explained,
         facts=shown_values(explained),
+        changing=changing(explained, shown),
         said=words(explained, shown, now, sites=ports.control.health.status().sites),
         strip=strip,
         days=days,
@@ -88,6 +89,7 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
         selections=[SelectionStatus.of(state) for state in states],
         counts=form_of(site.spec.selections),
         counts_in_words=selections_in_words(effective.selections) if not page.may_write else (),
+        edit=await ports.store.sites.last_edit(site_id, site.spec.selections, now),
         tests=counts_form,
         fields=form_fields(fetch_form.OF_SITE, site.spec, effective),
         **when_values(site.spec, effective, explained),

@@ -23,6 +23,7 @@ from pollerd.storage.site_order import SiteOrder
 from pollerd.storage.values import SiteFilter
 from pollerd.texts import N_, _, n_
 from pollerd.urls import MAX_URL_LENGTH
+from pollerd.web.explanation import rate_in_words
 from pollerd.web.http import Posted, PostedForm, number_of, one_of, query, seconds_of, within
 from pollerd.web.page import Page, Shown, page_router, take_look
 from pollerd.web.plots import mini_strip
@@ -137,6 +138,8 @@ class SiteRow:
     """The path of its changes of the last day."""
     found: int
     """How many they are."""
+    changes: str
+    """How often it changes."""
     value: str
     """What its first value says; empty: it has none."""
 
@@ -152,7 +155,8 @@ async def site_rows(page: Page, sites: Sequence[Site]) -> list[SiteRow]:
         readings = [reading for state in states.get(site.id, ()) for reading in state.readings.values() if reading.text]
         moments = times.get(site.id, [])
         value = " ".join(filter(None, (readings[0].currency, readings[0].text))) if readings else ""
-        rows.append(SiteRow(site, standing, mini_strip(moments, now, _STRIP_SECONDS), len(moments), value))
+        strip = mini_strip(moments, now, _STRIP_SECONDS)
+        rows.append(SiteRow(site, standing, strip, len(moments), rate_in_words(site), value))
     return rows
 
 

@@ -82,6 +82,12 @@ _PER = (
 )
 _ONCE_BELOW = 1.35
 _SMALLEST = 1e-9
+_IN_USE = (  # also in live.js
+    (1, N_("{rate}/{budget} checks per second")),
+    (60, N_("{rate}/{budget} checks per minute")),
+    (3_600, N_("{rate}/{budget} checks per hour")),
+    (86_400, N_("{rate}/{budget} checks per day")),
+)
 
 
 def figure(value: float) -> str:
@@ -117,6 +123,14 @@ def how_often(per_day: float) -> str:
         if count >= 0.95:
             return _(once) if count < _ONCE_BELOW else _(often, figure=figure(count))
     return _("less than once a year")
+
+
+def in_use(rate: float, budget: float) -> str:
+    """Writes how much of a budget is used, both in polls/s, in the unit in which the budget is 1 or more."""
+    for seconds, text in _IN_USE:
+        if budget * seconds >= 1:
+            return _(text, rate=figure(rate * seconds), budget=figure(budget * seconds))
+    return _(_IN_USE[-1][1], rate=figure(rate * 86_400), budget=figure(budget * 86_400))
 
 
 DAY_WORDS: Mapping[str, str] = dict(

@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 from collections import deque
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -287,8 +288,8 @@ def test_a_delay_without_dates_is_learned_from_polls_that_signals_call_for() -> 
         of = policy.signals.sources[0]
         learned.append(of.late / of.learned_cycle)
         age, rates = np.array([1e-3 * of.learned_cycle, of.learned_cycle]), np.full(2, 0.5)
-        assert of.freshness(age, rates)[1] == pytest.approx(1.0), "it cannot tell of what a poll so long ago has seen"
-        assert (of.freshness(age, rates)[0] > 0.9) == (late == 0)
+        assert of.new_share(age, rates)[1] == pytest.approx(1.0), "it cannot tell of what a poll so long ago has seen"
+        assert (of.new_share(age, rates)[0] > 0.9) == (late == 0)
     assert learned[0] < 0.01
     assert 0.04 < learned[1] < 0.2
 
@@ -300,6 +301,8 @@ def test_delays_are_learned_by_bayes_rule_and_only_of_pushed_sources_without_dat
         source.learn_delay(np.log(np.where(DELAYS == 0.25, 0.9, 0.3)))
     assert source.late == pytest.approx(25.0, rel=0.05)
     assert source.on_the_way(np.array([0.0, 25.0, 50.0])) @ source.delay_chances == pytest.approx([1, 0.5, 0], abs=0.01)
+    noisy = replace(source, false=1e15)
+    assert noisy.new_share(np.array([25.0]), np.array([1e-3])) == pytest.approx([0.5], abs=0.02), "tiny, and no nan"
     again = LearnedSource(np.arange(3), PUSHED, 100.0)
     again.learn_again(source.learned())
     assert again.late == source.late

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import time
 
+import numpy as np
 import pytest
 from aiohttp import web
 
@@ -195,6 +196,33 @@ async def test_no_rate_is_shown_before_a_gap_was_seen(origin: Origin, start: Sta
         assert running.control.sites.live([site_id])[site_id].rate_per_day is None
         await running.polled(site_id, 2)
         await until(lambda: running.control.sites.live([site_id])[site_id].rate_per_day is not None)
+
+
+async def test_of_a_page_seen_a_few_times_the_median_rate_is_shown_and_stored(origin: Origin, start: Start) -> None:
+    """The mean of such a belief is mostly its far tail."""
+    served = itertools.count()
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text=html(f"text {next(served)} and nothing else"), content_type="text/html")
+
+    origin.pages["/a"] = Page(handler=answer)
+    async with start(allocator="whittle") as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        await running.polled(site_id, 7)
+        await running.control.sites.pause(site_id, True)
+        await running.settled()
+        live = running.control.sites.live([site_id])[site_id].rate_per_day
+        slots = running.daemon.parts.scheduler.sites.slots_of(np.array([site_id], np.int64))
+        allocator = running.daemon.parts.scheduler.allocator
+        rates, weights = allocator.belief_of(slots)
+        stored = (await running.store.sites.stored_forecasts([site_id]))[site_id].rate_per_day
+        explained = running.explain(site_id).rate_per_day
+        mean = float(allocator.rates_of(slots)[0]) * 86_400.0
+    assert live is not None
+    assert live == explained == pytest.approx(stored)
+    below = weights[0][rates[0] * 86_400.0 < live].sum()
+    assert below <= 0.5 <= below + weights[0].max(), "half of the belief is below, up to a step of it"
+    assert live < 0.9 * mean
 
 
 async def test_a_temporary_redirect_proposes_nothing(origin: Origin, start: Start) -> None:

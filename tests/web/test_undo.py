@@ -153,3 +153,59 @@ async def test_the_list_of_sites_offers_to_undo_the_last_job(busy: Web) -> None:
     await busy.post(bar[1])
     assert (await busy.get("/sites/2")).status == 200
     assert 'class="panel row undo"' not in (await busy.get("/sites")).text
+
+
+async def _undo_bar(web: Web, path: str = "/sites/1") -> str | None:
+    """The id of the edit of what counts that the page offers to undo."""
+    bar = re.search(
+        r'action="/sites/1/counts" class="panel row undo">.*?name="id" value="(\d+)">What counts was edited, <time',
+        (await web.get(path)).text,
+    )
+    return bar[1] if bar else None
+
+
+async def _kept(web: Web) -> Any:
+    return (await web.api("GET", "/sites/1")).json["selections"]
+
+
+async def test_an_ignored_kind_of_change_is_undone_and_ignored_again(web: Web) -> None:
+    await web.api.add("https://example.org/")
+    assert await _undo_bar(web) is None
+    ignore = {"selection": "default", "ignore": r"/^Ad [0-9][0-9.,]* of today$/", "ignore_how": "lines"}
+    assert (await web.post("/sites/1/counts", ignore)).status == 303
+    ignored = await _kept(web)
+    assert ignored is not None
+    first = await _undo_bar(web)
+    assert first is not None
+    assert await _undo_bar(web, "/sites/1/counts") == first
+    assert (await web.post("/sites/1/counts", {"id": first, "undo": "1"})).status == 303
+    assert await _kept(web) is None
+    twice = await web.post("/sites/1/counts", {"id": first, "undo": "1"})
+    assert (twice.status, "This was undone already" in twice.text) == (422, True), "a second click"
+    assert await _kept(web) is None
+    second = await _undo_bar(web)
+    assert second not in (None, first)
+    assert (await web.post("/sites/1/counts", {"id": second, "undo": "1"})).status == 303
+    assert await _kept(web) == ignored
+    assert (await web.post("/sites/1/counts", {"id": await _undo_bar(web), "undo": "1"})).status == 303
+    assert await _kept(web) is None
+
+
+async def test_only_the_last_edit_of_what_counts_is_undone(web: Web) -> None:
+    await web.api.add("https://example.org/")
+    await web.api.add("https://example.org/other")
+    await web.post("/sites/1/counts", {"selection": "default", "keep": "h1", "keep_how": "elements"})
+    bar = await _undo_bar(web)
+    await web.post("/sites/2/counts", {"selection": "default", "keep": "h2", "keep_how": "elements"})
+    assert await _undo_bar(web) == bar, "of another site"
+    await web.post("/sites/1/counts", {"selection": "default", "keep": "h1", "keep_how": "elements"})
+    assert await _undo_bar(web) == bar, "nothing was changed"
+    await web.api("PATCH", "/sites/1", {"selections": {"default": {"steps": [{"keep": [{"css": "p"}]}]}}})
+    assert await _undo_bar(web) is None, "edited elsewhere since"
+    refused = await web.post("/sites/1/counts", {"id": bar or "", "undo": "1"})
+    assert (refused.status, "edited since" in refused.text) == (422, True)
+    old = update(kept_copy).values(kept_at=time.time() - 86_401.0)
+    await web.post("/sites/1/counts", {"selection": "default", "keep": "h1", "keep_how": "elements"})
+    assert await _undo_bar(web) is not None
+    await web.api.store.database.write(lambda connection: connection.execute(old))
+    assert await _undo_bar(web) is None

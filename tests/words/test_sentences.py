@@ -51,29 +51,38 @@ HOSTS = HeldBack(PlanLimit.HOST_INTERVAL, 40, 40, 600.0, 0.2)
 
 def test_a_plan_that_can_be_kept() -> None:
     assert sentences(PLAN) == (
-        f"To learn of {OF_SHOP} you need about 14 polls/s; you have 6.",
-        "With 6 you learn of 71 % in that time; half of all changes are seen within 22 min, 90 % within 3 h 10 min.",
+        f"To learn of {OF_SHOP} you need about 14 checks per second; you have 6 checks per second.",
+        "With 6 checks per second you learn of 71 % in that time; "
+        "half of all changes are seen within 22 min, 90 % within 3 h 10 min.",
         "Measured where pages name a date: half within 19 min, 90 % within 2 h 50 min (of 88 changes).",
-        "For the objective 'changes', as whittle splits the budget.",
+        "Goal: changes. The policy whittle splits the budget.",
     )
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"budget": 3.91}, f"To learn of {OF_SHOP}, about 3.9 polls/s are enough; you have 6."),
+        (
+            {"budget": 3.91},
+            f"To learn of {OF_SHOP} you need about 3.9 checks per second; you have 6 checks per second.",
+        ),
         (
             {"budget": 0.01, "current_budget": 0.5},
-            f"To learn of {OF_SHOP}, about 0.01 polls/s are enough; you have 0.5.",
+            f"To learn of {OF_SHOP} you need about 36 checks per hour; you have 1,800 checks per hour.",
         ),
-        ({"budget": 1_234.0}, f"To learn of {OF_SHOP} you need about 1,200 polls/s; you have 6."),
+        (
+            {"budget": 1_234.0},
+            f"To learn of {OF_SHOP} you need about 1,200 checks per second; you have 6 checks per second.",
+        ),
         (
             {"share": 0.995, "within": 5_400.0, "tag": None, "sites": 1},
-            "To learn of 99.5 % of the changes of 1 page within 90 minutes you need about 14 polls/s; you have 6.",
+            "To learn of 99.5 % of the changes of 1 page within 90 minutes "
+            "you need about 14 checks per second; you have 6 checks per second.",
         ),
         (
             {"sampled": True, "sites": 48_211, "tag": None, "within": 86_400.0},
-            "To learn of 90 % of the changes of about 48,211 pages within 1 day you need about 14 polls/s; you have 6.",
+            "To learn of 90 % of the changes of about 48,211 pages within 1 day "
+            "you need about 14 checks per second; you have 6 checks per second.",
         ),
         (
             {"budget": None, "most": 0.8, "limits": (HOSTS,)},
@@ -108,16 +117,16 @@ def test_a_plan_that_can_be_kept() -> None:
         ),
         (
             {"budget": None, "most": 0.95, "limits": (HeldBack(PlanLimit.LARGEST_BUDGET, 5, 0, None, 0.01),)},
-            f"{NO}: a budget is 10,000 polls/s at most.",
+            f"{NO}: a budget is 10,000 checks per second at most.",
         ),
         ({"budget": None, "most": 0.8999, "limits": ()}, f"{NO}. 90 % is the most."),
         (
-            {"budget": 0.0072, "checks_per_day": 618.0},
-            f"To learn of {OF_SHOP}, about 620 checks a day are enough (0.0072 polls/s); you have 6.",
+            {"budget": 0.000125, "current_budget": 0.01525},
+            f"To learn of {OF_SHOP} you need about 11 checks per day; you have 1,320 checks per day.",
         ),
         (
-            {"budget": 0.05, "current_budget": 0.01, "checks_per_day": 4_320.0},
-            f"To learn of {OF_SHOP}, about 4,300 checks a day are needed (0.05 polls/s); you have 0.01.",
+            {"budget": 0.05, "current_budget": 0.01},
+            f"To learn of {OF_SHOP} you need about 180 checks per hour; you have 36 checks per hour.",
         ),
         (
             {
@@ -129,7 +138,8 @@ def test_a_plan_that_can_be_kept() -> None:
                 "current_checks_per_day": 304.0,
                 "current_min_saving": 20.0,
             },
-            f"To learn of {OF_SHOP} you need about 600 checks a day: --min-saving 5s (today 20s, 300 checks a day).",
+            f"To learn of {OF_SHOP} you need about 600 checks per day: "
+            "--min-saving 5s (today 20s, 300 checks per day).",
         ),
         (
             {
@@ -138,7 +148,7 @@ def test_a_plan_that_can_be_kept() -> None:
                 "checks_per_day": 864_000.0,
                 "min_saving": 0.5,
             },
-            f"To learn of {OF_SHOP} you need about 860,000 checks a day: --min-saving 0.5s and 10 polls/s.",
+            f"To learn of {OF_SHOP} you need about 860,000 checks per day: --min-saving 0.5s and 10 checks per second.",
         ),
         (
             {"budget": None, "most": 0.4, "limits": (HeldBack(PlanLimit.MIN_SAVING, 12, 3, 7_200.0, 0.2),)},
@@ -158,16 +168,17 @@ def test_the_first_sentence_says_what_is_needed(changed: dict[str, Any], said: s
     [
         (
             {"current_share": 0.999, "delay_median": 0.4, "delay_p90": 45.2},
-            "With 6 you learn of over 99 % in that time; half of all changes are seen within 0.4 s, 90 % within 45 s.",
+            "With 6 checks per second you learn of over 99 % in that time; "
+            "half of all changes are seen within 0.4 s, 90 % within 45 s.",
         ),
         (
             {"delay_p90": None},
-            "With 6 you learn of 71 % in that time; half of all changes are seen within 22 min, "
+            "With 6 checks per second you learn of 71 % in that time; half of all changes are seen within 22 min, "
             "more than a tenth never.",
         ),
         (
             {"current_share": 0.0, "delay_median": None, "delay_p90": None},
-            "With 6 you learn of 0 % in that time; more than half of all changes are never seen.",
+            "With 6 checks per second you learn of 0 % in that time; more than half of all changes are never seen.",
         ),
     ],
 )
@@ -201,8 +212,8 @@ def test_the_last_ones_say_what_is_measured_and_doubtful() -> None:
     )
     assert "Measured" not in " ".join(sentences(replace(PLAN, measured=None)))
     assert sentences(replace(PLAN, objective="freshness"))[-2:] == (
-        "For the objective 'freshness', as whittle splits the budget.",
-        "Fewer may be seen in time: for this objective pages that change all the time are polled ever less.",
+        "Goal: freshness. The policy whittle splits the budget.",
+        "Fewer may be seen in time: for this goal pages that change all the time are polled ever less.",
     )
     assert sentences(replace(PLAN, seldom_polled=812))[-1] == (
         "812 pages were polled fewer than 20 times: how often they change is not known well yet."

@@ -37,10 +37,10 @@ class Pairs:
     forgetting: half of a list may lie · `head` int32[capacity], a page's first row, -1: none. In a page's first row:
     `polled_at` float32[m], s after `origin`, -inf: unknown. `dated_at` float32[m], s after `origin`: the last date that
     the source gave, -inf: none · `announced` bool[m]: whether that is of a change since the page's last poll, and not
-    of the time at which the list was made · `came` float32[m], s from the page's last poll to the only undated signal
-    of a pushed source since then; inf: none, nan: several, or of a page without polls. 33 bytes a row, and 4 a slot.
-    With `times` also `time` float32[m], s after `origin` of the page's signals since its last poll, not finite: none;
-    else it is empty.
+    of the time at which the list was made · `after_poll` float32[m], s from the page's last poll to the only undated
+    signal of a pushed source since then; inf: none, nan: several, or of a page without polls. 33 bytes a row, and 4 a
+    slot. With `times` also `time` float32[m], s after `origin` of the page's signals since its last poll, not finite:
+    none; else it is empty.
     """
 
     def __init__(self, times: SignalTimes = SignalTimes.NONE) -> None:
@@ -50,7 +50,8 @@ class Pairs:
         self.unknown = np.zeros(0, np.int64)
         """Slots with sources, int64[k], whose last polls are not known here, ascending."""
         self.slot = self.source = self.following = self.head = np.zeros(0, np.int32)
-        self.number = self.polled_at = self.time = self.log_odds = self.dated_at = self.came = np.zeros(0, np.float32)
+        self.number = self.polled_at = self.time = self.log_odds = np.zeros(0, np.float32)
+        self.dated_at = self.after_poll = np.zeros(0, np.float32)
         self.announced = np.zeros(0, np.bool_)
 
     def rebuild(self, sources: dict[int, LearnedSource], capacity: int) -> None:
@@ -80,7 +81,7 @@ class Pairs:
         self.number, self.log_odds = np.zeros((2, rows), np.float32)
         self.polled_at, self.dated_at = np.full((2, rows), -np.inf, np.float32)
         self.announced = np.zeros(rows, np.bool_)
-        self.came = np.full(rows, np.inf, np.float32)
+        self.after_poll = np.full(rows, np.inf, np.float32)
         self.time = np.full(rows if self._times is not SignalTimes.NONE else 0, self._no_time, np.float32)
         if not len(before.slot) or not rows:
             return
@@ -90,7 +91,7 @@ class Pairs:
         same = old[found] == new
         self.number[same] = before.number[found[same]]
         self.log_odds[same] = before.log_odds[found[same]]
-        self.came[same] = before.came[found[same]]
+        self.after_poll[same] = before.after_poll[found[same]]
         self.dated_at[same] = before.dated_at[found[same]]
         self.announced[same] = before.announced[found[same]]
         if len(self.time):
@@ -160,7 +161,7 @@ class Pairs:
         """Forgets the signals of rows int64[k]."""
         self.number[rows] = 0.0
         self.announced[rows] = False
-        self.came[rows] = np.inf
+        self.after_poll[rows] = np.inf
         if len(self.time):
             self.time[rows] = self._no_time
 

@@ -134,15 +134,14 @@ class LearnedSource:
             late = np.clip(1.0 - age[..., None] / longest, 0.0, 1.0)
         return np.where(longest > 0.0, late, 0.0)
 
-    def freshness(self, age: Array, rates: Array) -> Array:
+    def new_share(self, age: Array, rates: Array) -> Array:
         """Returns as how many signals one counts that came `age` s after its page's last poll, 0 to 1, any shape.
 
         It may tell of a change that the poll has seen. rates: 1/s, of changes.
         """
-        late = self.on_the_way(age) @ self.delay_chances
-        whole = self.recall * rates + self.false_rate
-        rest = np.log(whole / (self.false_rate + self.recall * rates * late))
-        return np.where(late > 0.0, rest / np.log(whole / self.false_rate), 1.0)
+        late, announced = self.on_the_way(age) @ self.delay_chances, self.recall * rates
+        new = np.log1p(announced * (1.0 - late) / (self.false_rate + announced * late))
+        return np.where(late > 0.0, new / signal_weight(rates, self.recall, self.false_rate), 1.0)
 
     def unread(self, now: float) -> float:
         """Returns the s before `now` of which its silence says nothing, >= 0: since it was read, and its delay.

@@ -142,10 +142,10 @@ class Signals:
         pairs.begin(now)
         if of.learns_delay:
             age = now - polled[good]
-            fresh[good] = of.freshness(age, rates[good])
+            fresh[good] = of.new_share(age, rates[good])
             # the only signal since the last poll teaches the delay
-            first = np.isposinf(pairs.came[rows[good]])
-            pairs.came[rows[good]] = np.where(first & np.isfinite(age), age, np.nan)
+            first = np.isposinf(pairs.after_poll[rows[good]])
+            pairs.after_poll[rows[good]] = np.where(first & np.isfinite(age), age, np.nan)
         np.add.at(pairs.number, rows[good], fresh[good].astype(np.float32))
         # halfway since its last report, if it does not report each change at once
         undated_at = (now + reported_at) / 2 if -np.inf < reported_at < now else now
@@ -258,15 +258,15 @@ class Signals:
         """
         for i in np.flatnonzero(row >= 0).tolist():
             of = self.sources[int(self.pairs.source[row[i]])]
-            came = float(self.pairs.came[row[i]])
-            if not of.learns_delay or not np.isfinite(came):
+            after_poll = float(self.pairs.after_poll[row[i]])
+            if not of.learns_delay or not np.isfinite(after_poll):
                 continue
             told, longest = of.recall * rates[i, :, None], np.maximum(2.0 * of.learned_cycle * DELAYS, 1e-300)
             open_ = np.minimum(gap[i], longest)
             level = rates[i, :, None] * (1.0 - of.recall) * gap[i] + told * (open_ - open_**2 / (2.0 * longest))
             # pages of which more signals are false than of others are no sign of a delay
             false_rate = np.maximum(of.false_rate, told * (1.0 / max(of.precision, _SURE) - 1.0))
-            level += np.log((false_rate + told) / (false_rate + told * of.on_the_way(np.array(came))))
+            level += np.log((false_rate + told) / (false_rate + told * of.on_the_way(np.array(after_poll))))
             unchanged = belief[i] @ np.exp(-level)
             of.learn_delay(np.log(np.clip(1.0 - unchanged if changed[i] else unchanged, _SURE, 1.0)))
 

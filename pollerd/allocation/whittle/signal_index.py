@@ -184,11 +184,6 @@ class SignalIndex:
         self.bounds = SignalBounds(pages, belief, signals, without, progress, fades=objective in ORDINARY_CLOCK)
         self.sources = SourceIndex(pages, belief, slot_table, signals)
 
-    @property
-    def active(self) -> bool:
-        """Whether there are sources, whose signals affect choices."""
-        return self.signals.active
-
     # -- pages
 
     def apply(self, slots: NDArray[np.int64], gap: Array, now: float, value: Array) -> Array:
@@ -296,7 +291,7 @@ class SignalIndex:
     def known_slots(self) -> NDArray[np.int64]:
         """Returns the slots that have sources that are believed, and a known last poll, int64[n]."""
         pairs = self.signals.pairs
-        pages = self.signals.believed(_BELIEVED) if self.active else np.empty(0, np.int64)
+        pages = self.signals.believed(_BELIEVED) if self.signals.active else np.empty(0, np.int64)
         return pages[np.isfinite(pairs.polled_at[pairs.first(pages)])]
 
     def since_polls(self, slots: NDArray[np.int64], now: float) -> tuple[NDArray[np.int64], Array]:

@@ -360,7 +360,7 @@ class Whittle(Allocator):
 
     def _source_slots(self, elapsed: NDArray[np.float64] | Since, now: float) -> NDArray[np.int64]:
         """Returns the slots to be looked at because their polls read a source, int64[m]; updates its index."""
-        if not self._signal_index.active:
+        if not self._signal_index.signals.active:
             return np.empty(0, np.int64)
         self._signal_index.signals.know_last_polls(elapsed, now)
         self._lazy_top_k.invalidate(self._signal_index.bounds.moved(now))
@@ -407,7 +407,7 @@ class Whittle(Allocator):
         since = elapsed[slots]
         gap = self._gap(since, now)
         value, bounds = self._index(slots, gap), None
-        if self._signal_index.active:
+        if self._signal_index.signals.active:
             with np.errstate(divide="ignore", invalid="ignore"):
                 level = self._lazy_top_k.level / self._slot_table.weight_per_cost[slots]
             value, bounds = self._signal_index.apply_bounded(slots, gap, now, value, level)
@@ -436,7 +436,7 @@ class Whittle(Allocator):
         """Returns the urgency of the slots in `part`, all in use, at elapsed float64[k] s, float64[k]."""
         gap = self._gap(elapsed, now)
         value = self._index(part, gap)
-        if self._signal_index.active:
+        if self._signal_index.signals.active:
             slots = np.arange(part.start, part.stop) if isinstance(part, slice) else part
             value = self._signal_index.apply(slots, gap, now, value)
         return self._urgency_by_index(part, elapsed, value)
@@ -446,7 +446,7 @@ class Whittle(Allocator):
     ) -> NDArray[np.float64]:
         """Returns the urgency of the slots in `part` by their indices for weight and cost 1, float64[k]."""
         value = index * self._slot_table.weight_per_cost[part]
-        if self._signal_index.active:
+        if self._signal_index.signals.active:
             slots = np.arange(part.start, part.stop) if isinstance(part, slice) else part
             value = self._signal_index.sources.raise_sources(slots, value)
         gap, never = _clipped(elapsed), np.isposinf(elapsed)
@@ -579,7 +579,7 @@ class Whittle(Allocator):
             evidence = evidence.without_items(np.isnan(self._slot_table.items_shown[slots]))
         for rows in _rounds(slots):
             signals = None
-            if self._signal_index.active:
+            if self._signal_index.signals.active:
                 signals = self._learn_signals(slots[rows], elapsed[rows], evidence.take(rows), now)
             self._learn(slots[rows], elapsed[rows], evidence.take(rows), now, signals)
         self._lazy_top_k.invalidate(slots)
@@ -637,7 +637,7 @@ class Whittle(Allocator):
         return fine_posterior(self._belief, self._slot_table.known(slots))
 
     def notes(self, slot: int) -> dict[str, str]:
-        return words(self._belief, slot) | (self._signal_index.words(slot) if self._signal_index.active else {})
+        return words(self._belief, slot) | (self._signal_index.words(slot) if self._signal_index.signals.active else {})
 
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.present_chance(slots, elapsed, self._belief.now)
@@ -645,7 +645,7 @@ class Whittle(Allocator):
     def present_chance(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         gap, slots = _clipped(np.asarray(elapsed, np.float64)), self._slot_table.known(slots)
         without = change_probability(self._belief, slots, gap)
-        if not self._signal_index.active:
+        if not self._signal_index.signals.active:
             return without
         return self._signal_index.change_probability(slots, self._belief.clock.gap(gap, now), now, without)
 

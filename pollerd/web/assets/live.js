@@ -117,7 +117,14 @@ const figure = (value) => value.toLocaleString(language, value < 10 ? { maximumS
 
 function showHealth(data) {
   health = data;
-  const speed = _("{rate}/{budget} checks a second", { rate: figure(data.rate), budget: figure(data.budget) });
+  const inUse = [
+    [1, (values) => _("{rate}/{budget} checks per second", values)],
+    [60, (values) => _("{rate}/{budget} checks per minute", values)],
+    [3_600, (values) => _("{rate}/{budget} checks per hour", values)],
+    [86_400, (values) => _("{rate}/{budget} checks per day", values)],
+  ]; // as `in_use` of words.py
+  const [seconds, inWords] = inUse.find(([length]) => data.budget * length >= 1) ?? inUse[3];
+  const speed = inWords({ rate: figure(data.rate * seconds), budget: figure(data.budget * seconds) });
   const text = data.database
     ? `▲ ${_("database: {reason}", { reason: data.database })}`
     : data.offline ? `▲ ${_("no internet connection")}` : `✓ ${_("all well")} · ${speed}`;

@@ -71,9 +71,13 @@ def test_the_slider_says_what_the_curve_has() -> None:
     parsed(plot.svg)
     assert [(row.budget, row.found) for row in plot.rows] == CURVE
     assert plot.rows[plot.step].budget == pytest.approx(6.0)
-    assert plot.sentence == "At 6 polls/s, as now, about 19 changes per hour at best."
-    assert plot.rows[0].sentence == "At 0.6 polls/s about 24 % of the changes that 6 find."
-    assert plot.rows[-1].sentence == "At 60 polls/s about 111 % more changes than 6 find."
+    assert plot.sentence == "With 6 checks per second, as now, about 19 changes per hour at best."
+    assert (
+        plot.rows[0].sentence == "With 36 checks per minute, about 24 % of the changes that 360 checks per minute find."
+    )
+    assert (
+        plot.rows[-1].sentence == "With 60 checks per second, about 111 % more changes than 6 checks per second find."
+    )
     chosen = benefit_plot(CURVE, 6.0, 15.0, 9.0, step=40)
     assert chosen is not None
     assert chosen.budget == pytest.approx(60.0)

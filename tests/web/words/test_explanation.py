@@ -12,7 +12,7 @@ import pytest
 
 from pollerd.daemon.views import ComingChangesView, ExplanationView, FeedView, WaitsFor
 from pollerd.texts import N_, speaking, translated
-from pollerd.web.explanation import half_life_in_words, words
+from pollerd.web.explanation import half_life_in_words, rate_in_words, words
 from pollerd.web.words import Strong, figure, how_often, percent, plain, sentence
 from tests.support.pseudo import PseudoLanguage, untranslated
 
@@ -63,6 +63,8 @@ class Known:
     polls: int = 100
     changes: int = 20
     last_poll_at: float | None = NOW - 2_280.0
+    created_at: float = NOW - 10 * 86_400.0
+    rate_per_day: float | None = 6.0
     last_detail: str = ""
     min_interval: float | None = None
     max_interval: float | None = None
@@ -96,12 +98,6 @@ def waiting(for_: WaitsFor, **more: Any) -> dict[str, Any]:
             {"rate_per_day": 1.0, "rate_low_per_day": 0.14, "rate_high_per_day": 5.0},
             {},
             "but this is uncertain: between once a week and",
-        ),
-        (
-            {"rate_low_per_day": 1.0, "rate_high_per_day": 2.5},
-            {},
-            "It usually changes between once a day and 2.5 times a day (90 % confidence). "
-            "With rare bursts the mean is 6 times a day.",
         ),
         (
             {"next_30_days": ComingChangesView(4, 9, 1_019)},
@@ -192,6 +188,26 @@ def test_a_translation_sets_values_where_its_words_want_them(tmp_path: Path) -> 
     with speaking(translated("de", file)):
         assert sentence(N_("The last check was {ago} ago."), ago=Strong("3 h")) == ("Vor ", Strong("3 h"), " geprüft.")
         assert sentence(N_("Next check: about {when}."), when="9:12") == ("Next check: about ", "9:12", ".")
+
+
+OFTEN: dict[str, Any] = {"rate_per_day": 336.0, "rate_low_per_day": 8.0, "rate_high_per_day": 9_000.0}
+
+
+def test_a_page_that_differs_at_most_checks_changes_at_least_as_often_as_was_seen() -> None:
+    """The estimate of 336 changes a day is of pages like it: nobody saw more than 9 of this one."""
+    seen = Known(polls=11, changes=9, last_poll_at=NOW, created_at=NOW - 86_400.0, rate_per_day=336.0)
+    said = told(replace(SAID, **OFTEN, next_30_days=ComingChangesView(200, 9_000, 90_000)), seen)
+    assert said.startswith("It changes at least 9 times a day; how much more often than that, its checks cannot show. ")
+    assert "month" not in said
+    assert rate_in_words(cast(Any, seen)) == "at least 9 times a day"
+    calm = replace(seen, changes=5)
+    assert rate_in_words(cast(Any, calm)) == "14 times an hour", "most checks found nothing: they tell"
+    assert "about 14 times an hour" in told(replace(SAID, **OFTEN), calm)
+    checked_often = replace(seen, polls=1_000, changes=900)
+    assert rate_in_words(cast(Any, checked_often)) == "14 times an hour", "it is checked more often than it changes"
+    for new in (replace(seen, last_poll_at=None), replace(seen, created_at=NOW)):
+        assert rate_in_words(cast(Any, new)) == "14 times an hour"
+    assert rate_in_words(cast(Any, replace(seen, rate_per_day=None))) == ""
 
 
 def test_ranks_of_long_lists_are_estimated() -> None:
