@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from pollerd.detection.edits import gaps, unmatched
+from pollerd.detection.edits import Gap, gaps, unmatched
 from pollerd.detection.normalise import normalise
 from pollerd.detection.selection.comparing import SelectionDifference, judge, needs_of, readings_of
 from pollerd.detection.selection.selection import Selection, ValueSource, compiled
@@ -180,7 +180,7 @@ def trial(
         kept = next((kept for kept in before.all if kept.name == name), before.all[0])
         if kept.version == selection.version:
             readers[kept_by or ""] = _Recorded(history)
-        elif (projection := _Projection(selection, kept, page)).fits:
+        elif (projection := _Projection(selection, kept, page, shown)).fits:
             readers[kept_by or ""] = projection
     estimated = any(isinstance(reader, _Projection) for reader in readers.values())
     return SelectionTrial(shown, tuple(_verdicts(settings, name, shown.kind, versions, readers)), estimated)
@@ -208,12 +208,18 @@ class _Recorded:
 class _Projection:
     """Reads versions that other steps kept: by pairing their lines with those of the page as it was read."""
 
-    def __init__(self, selection: Selection, stored: Selection, page: TriedPage) -> None:
+    def __init__(self, selection: Selection, stored: Selection, page: TriedPage, shown: SelectionPreview) -> None:
+        """shown: of the selection, on this page."""
         self._selection = selection
-        plain = dataclasses.replace(selection, plan=dataclasses.replace(selection.plan, text_steps=[]))
         self._page = page
         self._base = _lines_of(stored, page)
-        kept = _lines_of(plain, page)
+        self._compared: dict[bytes, tuple[list[str], list[Gap]]] = {}
+        """Text of a version -> its lines, and how they differ from those of the page."""
+        if selection.plan.text_steps or shown.cut:
+            plain = dataclasses.replace(selection, plan=dataclasses.replace(selection.plan, text_steps=[]))
+            kept = _lines_of(plain, page)
+        else:
+            kept = shown.kept.split("\n") if shown.kind is not Media.BINARY else []
         self._kept = _places(self._base, kept)
         lost = len(kept) - sum(self._kept)
         self.fits = bool(kept) and lost <= _LOST_MOST * len(kept)
@@ -256,10 +262,13 @@ class _Projection:
         return places[0] if places else None
 
     def _projected(self, text: bytes, flags: Sequence[bool]) -> list[str]:
-        lines = text.decode("utf-8", "replace").split("\n")
+        if text not in self._compared:
+            lines = text.decode("utf-8", "replace").split("\n")
+            self._compared[text] = lines, gaps(lines, self._base)
+        lines, differing = self._compared[text]
         projected, line, base = list[str](), 0, 0
         end = len(lines)
-        for gap in [*gaps(lines, self._base), None]:
+        for gap in [*differing, None]:
             until = end if gap is None else gap.a_start
             projected += [lines[line + n] for n in range(until - line) if flags[base + n]]
             if gap is None:
