@@ -203,7 +203,7 @@ class Clicks:
     async def stored(self) -> int:
         """How many versions of the page are stored."""
         async with self._session.get(f"{self._root}/api/v1/sites/1") as site:
-            was_read = (await site.json())["polls"] > 0
+            was_read = int((await site.json())["polls"] > 0)
         async with self._session.get(f"{self._root}/api/v1/changes?site=1") as changes:
             return was_read + len((await changes.json())["items"])
 
@@ -268,8 +268,8 @@ async def _click(form: Clicks, count: int, page: str, rng: random.Random) -> Non
         if take is None:
             raise SystemExit(f"nothing was offered: {text[:300]}")
         taken.append((await form.press("take", markup.unescape(take[1])))[0])
-    for name, seconds in (("click to its offers", offered), ("taken to its preview", taken)):
-        first, later = 1_000 * seconds[0], [1_000 * one for one in seconds[1:]]
+    for name, taking in (("click to its offers", offered), ("taken to its preview", taken)):
+        first, later = 1_000 * taking[0], [1_000 * one for one in taking[1:]]
         print(f"{name}: first {first:.0f} ms, then median {statistics.median(later):.0f} ms, worst {max(later):.0f} ms")
 
 
