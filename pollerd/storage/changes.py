@@ -397,6 +397,14 @@ class ChangeStore(Subject):
         """Returns those of the changes with these ids, a page of a list, that the reader has not seen."""
         return set(connection.execute(select(change.c.id).where(change.c.id.in_(ids), is_unseen(reader))).scalars())
 
+    @reads
+    def whole_pages_among(self, connection: Connection, ids: Sequence[int]) -> set[int]:
+        """Returns those of the changes with these ids, a page of a list, that were found while their site had no
+        selections.
+        """
+        found = select(change.c.id).where(change.c.id.in_(ids), change.c.selection.is_(None))
+        return set(connection.execute(found).scalars())
+
     # When readers looked at what is new, and what they dismissed.
 
     async def look(self, reader: str, now: float) -> float | None:

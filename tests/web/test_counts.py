@@ -142,6 +142,42 @@ async def test_it_is_saved_and_what_is_wrong_is_said_next_to_its_field(running: 
     assert (status, (await running.site())["selections"]) == (303, None)
 
 
+async def test_after_saving_earlier_changes_are_tried_by_what_counted_when_they_were_found(
+    running: Running, origin: Origin
+) -> None:
+    """Four changes of the whole page, then one of the price alone, then what counts is the heading."""
+
+    async def preview(keep: str) -> str:
+        fields = {**FIELDS, "keep": keep, "preview": "1"}
+        return (await running.post("/sites/1/counts", fields))[1]
+
+    async def polled_again() -> None:
+        polls = (await running.site())["polls"]
+        async with asyncio.timeout(60):
+            while (await running.site())["polls"] < polls + 2:
+                await asyncio.sleep(0.05)
+
+    assert "Of the last 4 changes, <strong>2</strong> would have been sent" in await preview("#price")
+    assert (await running.post("/sites/1/counts", FIELDS))[0] == 303
+    assert "Of the last 4 changes, <strong>2</strong> would have been sent" in await preview("#price")
+    await polled_again()
+    page = await preview("#price")
+    assert "Of the last 4 changes, <strong>2</strong> would have been sent (estimated" in page
+    assert page.count("○ not sent: not in the part that counts") == 2
+    origin.pages["/shop"] = Served(SHOP % ("€ 899.00", "c"))
+    async with asyncio.timeout(60):
+        while await running.changes() < 5:
+            await asyncio.sleep(0.05)
+    assert "Of the last 5 changes, <strong>3</strong> would have been sent" in await preview("#price")
+    assert (await running.post("/sites/1/counts", {**FIELDS, "keep": "h1"}))[0] == 303
+    for _ in range(2):
+        page = await preview("h1")
+        assert "Of the last 4 changes, <strong>0</strong> would have been sent" in page
+        assert "Of 1 change the stored text does not say enough" in page
+        assert page.count("? unknown: what counted then was set otherwise") == 1
+        await polled_again()
+
+
 async def test_the_page_is_fetched_once_and_no_more_than_three_times_a_minute(running: Running, origin: Origin) -> None:
     async with running.session.post(running.root + "/api/v1/sites/1/pause") as answer:
         assert answer.status == 200
@@ -247,7 +283,10 @@ async def test_json_is_picked_line_by_line_and_selectors_are_offered(running: Ru
     status, page = await running.post(site, {**empty, "pick": line[1]})
     chosen = re.findall(r'name="take" value="([^"]+)"', page)
     assert chosen[0] == "keep $[?@.sku == &#39;lamp&#39;].price"
-    assert "ignore $" not in page
+    assert "ignore $[?@.sku == &#39;lamp&#39;].price" in chosen
+    status, page = await running.post(site, {**empty, "take": "ignore $[?@.sku == 'lamp'].price"})
+    assert status == 200
+    assert re.findall(r"&#34;price&#34;: (\d)", page.partition("<h4>Kept</h4>")[2].partition("</pre>")[0]) == ["5"]
     status, page = await running.post(site, {**empty, "take": "keep $[?@.sku == 'lamp'].price"})
     assert '<h4>Kept</h4><pre class="text" tabindex="0">7</pre>' in page
     status, _ = await running.post(site, {**empty, "keep": "$[?@.sku == 'lamp'].price"})

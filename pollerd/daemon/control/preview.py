@@ -182,10 +182,11 @@ class PreviewControl:
             raise NotFoundError(N_("page of site"), site.id)
         context = await self._context(site)
         tried = TriedPage(pages[-1].body, pages[-1].content_type, site.spec.url, context.access.pdf_password)
-        versions = await self._earlier(site.id, name, _TRIED_CHANGES)
+        states = {state.name: state for state in await self._store.history.selection_states(site.id)}
+        versions = await self._earlier(context, name, states.get(name), _TRIED_CHANGES)
         history = await self._values(site.id, name)
         joined = selections_of_tags(selections, context.tags, self._store.sites.tags.in_force) or selections
-        arguments = (joined, name, tried, context.selections, versions, history)
+        arguments = (joined, name, tried, versions, history)
         return await self._read(context, "selections", trial, *arguments)
 
     async def offers(self, site: Site, line: int) -> list[Offer]:
@@ -201,7 +202,7 @@ class PreviewControl:
         bodies = [(page.body, page.content_type) for page in pages if page.media is pages[0].media]
         texts = list[str]()
         if not context.selections:  # else they are of a part of the page
-            versions = await self._earlier(site.id, DEFAULT_SELECTION, _TRIED_CHANGES)
+            versions = await self._earlier(context, DEFAULT_SELECTION, None, _TRIED_CHANGES)
             texts = [version.after.decode("utf-8", "replace") for version in versions]
         if not bodies:
             return []
@@ -213,8 +214,8 @@ class PreviewControl:
     ) -> tuple[Media, tuple[PageLine, ...], tuple[str, ...]]:
         """Returns what a page is, its lines, and the selectors of its parts."""
         from pollerd.detection.media import classify
-        from pollerd.detection.selection.picker import lines_of, selectors_of
-        from pollerd.detection.selection.picker_json import json_lines, json_paths
+        from pollerd.detection.selection.picker import parts_of
+        from pollerd.detection.selection.picker_json import json_parts
 
         assert outcome.body is not None
         kinds = classify(outcome.body, outcome.content_type)[0]
@@ -223,11 +224,9 @@ class PreviewControl:
             return media, (), ()
         page = (outcome.body, outcome.content_type)
         if media is Media.JSON:
-            lines = await self._read(context, "page", json_lines, *page)
-            selectors = await self._read(context, "page", json_paths, *page)
+            lines, selectors = await self._read(context, "page", json_parts, *page)
         else:
-            lines = await self._read(context, "page", lines_of, *page, outcome.boxes)
-            selectors = await self._read(context, "page", selectors_of, *page)
+            lines, selectors = await self._read(context, "page", parts_of, *page, outcome.boxes)
         return media, lines, tuple(selectors[:_OFFERED_SELECTORS])
 
     def _forget_oldest(self) -> None:
@@ -282,19 +281,35 @@ class PreviewControl:
         versions = {selection.name: selection.version for selection in compiled(selections).all}
         states = {state.name: state for state in await self._store.history.selection_states(site.id)}
         same = [state for name, state in states.items() if versions.get(name) == state.version]
-        stored = await self._current(same)
-        return stored, {state.name: await self._earlier(site.id, state.name) for state in same}
+        stored, context = await self._current(same), await self._context(site)
+        earlier = {state.name: await self._earlier(context, state.name, state) for state in same}
+        return stored, {name: [version for version in all_ if version.kept_by] for name, all_ in earlier.items()}
 
     async def _current(self, states: list[SelectionState]) -> dict[str, bytes]:
         ids = [state.content_id for state in states if state.content_id is not None]
         contents = await self._store.contents.load(ids) if ids else {}
         return {state.name: contents[state.content_id] for state in states if state.content_id in contents}
 
-    async def _earlier(self, site_id: int, selection: str, most: int = _EARLIER_MOST) -> list[EarlierVersion]:
+    async def _earlier(
+        self, context: SiteContext, selection: str, state: SelectionState | None, most: int = _EARLIER_MOST
+    ) -> list[EarlierVersion]:
+        """Returns the last changes of a selection, newest first; state: as it stands, None: it was not read yet."""
         from pollerd.detection.selection.preview import EarlierVersion
+        from pollerd.detection.selection.selection import compiled
 
-        change_filter = ChangeFilter(site_id=site_id, selection=selection)
+        change_filter = ChangeFilter(site_id=context.site_id, selection=selection)
         changes = (await self._store.changes.page(change_filter, most)).items
+        kept_by = dict[int, str](
+            dict.fromkeys(await self._store.changes.whole_pages_among([c.id for c in changes]), "")
+        )
+        if state is not None and state.version in {kept.version for kept in compiled(context.selections).all}:
+            # From its content back, each change began with the content that the one before it led to. Where that
+            # breaks off, the selection began anew: older texts are of other steps.
+            expected = state.content_id
+            for change in changes:
+                if change.id in kept_by or change.after_content_id != expected:
+                    break
+                kept_by[change.id], expected = context.selections, change.before_content_id
         ids = {
             content_id
             for change in changes
@@ -303,7 +318,7 @@ class PreviewControl:
         }
         contents = await self._store.contents.load(list(ids)) if ids else {}
         return [
-            EarlierVersion(change.id or 0, change.detected_at, contents[before], contents[after])
+            EarlierVersion(change.id, change.detected_at, contents[before], contents[after], kept_by.get(change.id))
             for change in changes
             if (before := change.before_content_id) in contents and (after := change.after_content_id) in contents
         ]

@@ -32,6 +32,9 @@ class EarlierVersion(Struct, frozen=True):
     """Epoch s."""
     before: bytes
     after: bytes
+    kept_by: str | None
+    """The selections that kept these contents, as returned by `canonical`; empty: none did, so the whole page; None:
+    others than those that the site has."""
 
 
 def preview(
@@ -157,15 +160,13 @@ def trial(
     settings: str,
     name: str,
     page: TriedPage,
-    stored_settings: str,
     versions: Sequence[EarlierVersion],
     history: Sequence[EarlierReading] = (),
 ) -> SelectionTrial:
     """Tries a selection on a page and on the last changes of the site.
 
-    settings, stored_settings: as returned by `canonical`; the second by which the versions were kept, empty: the whole
-    page. versions: newest first. history: values of the stored selection, newest first. Raises SelectionLimitError
-    where a page takes too long.
+    settings: as returned by `canonical`. versions: newest first. history: values of the stored selection, newest first.
+    Raises SelectionLimitError where a page takes too long.
     """
     shown = next(
         selection_shown
@@ -173,17 +174,16 @@ def trial(
         if selection_shown.name == name
     )
     selection = compiled(settings)[name]
-    before = compiled(stored_settings or _WHOLE_PAGE)
-    stored = next((selection_shown for selection_shown in before.all if selection_shown.name == name), before.all[0])
-    estimated = stored.version != selection.version
-    reader = _Projection(selection, stored, page) if estimated else _Recorded(history)
-    if not versions or (isinstance(reader, _Projection) and not reader.fits):
-        return SelectionTrial(
-            shown,
-            tuple(SentVerdict(version.change_id, version.detected_at, None, "") for version in versions),
-            estimated,
-        )
-    return SelectionTrial(shown, tuple(_verdicts(settings, name, shown.kind, versions, reader)), estimated)
+    readers = dict[str, _Recorded | _Projection]()
+    for kept_by in {version.kept_by for version in versions} - {None}:
+        before = compiled(kept_by or _WHOLE_PAGE)
+        kept = next((kept for kept in before.all if kept.name == name), before.all[0])
+        if kept.version == selection.version:
+            readers[kept_by or ""] = _Recorded(history)
+        elif (projection := _Projection(selection, kept, page)).fits:
+            readers[kept_by or ""] = projection
+    estimated = any(isinstance(reader, _Projection) for reader in readers.values())
+    return SelectionTrial(shown, tuple(_verdicts(settings, name, shown.kind, versions, readers)), estimated)
 
 
 class _Recorded:
@@ -305,13 +305,21 @@ def _verdicts(
     name: str,
     media: Media,
     versions: Sequence[EarlierVersion],
-    reader: _Recorded | _Projection,
+    readers: Mapping[str, _Recorded | _Projection],
 ) -> list[SentVerdict]:
-    """Returns the verdicts, newest first: judged from the oldest on, as each knows what was announced before it."""
+    """Returns the verdicts, newest first: judged from the oldest on, as each knows what was announced before it.
+
+    readers: by `EarlierVersion.kept_by`; of texts without one nothing can be said.
+    """
     needed = needs_of(settings, name).values
     verdicts, contents = list[SentVerdict](), list[bytes]()
     announced, announced_content = dict[str, StoredReading](), None
     for version in reversed(versions):
+        reader = None if version.kept_by is None else readers.get(version.kept_by)
+        if reader is None:
+            why = _("what counted then was set otherwise") if version.kept_by is None else ""
+            verdicts.append(SentVerdict(version.change_id, version.detected_at, None, why))
+            continue
         before, after = reader.content(version.before), reader.content(version.after)
         last = reader.readings(version.before, version.detected_at - _MOMENT)
         readings = reader.readings(version.after, version.detected_at)
