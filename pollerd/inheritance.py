@@ -39,7 +39,7 @@ def _joined(name: str, own: dict[str, Any], others: Sequence[dict[str, Any]]) ->
         return own
     steps = list(own.get("steps", []))
     theirs = [step for other in others for step in other.get(name, other.get(_DEFAULT, {})).get("steps", [])]
-    removals = [step for step in theirs if "remove" in step] if _has_elements(steps) else []
+    removals = [step for step in theirs if "remove" in step and _fits(step, steps)]
     drops = [{"lines": {"drop": step["lines"]["drop"]}} for step in theirs if "drop" in step.get("lines", {})]
     first = next((i for i, step in enumerate(steps) if "as" not in step), len(steps))
     steps[first:first] = removals
@@ -48,12 +48,19 @@ def _joined(name: str, own: dict[str, Any], others: Sequence[dict[str, Any]]) ->
     return {**own, "steps": steps} if steps else own
 
 
-def _has_elements(steps: Sequence[dict[str, Any]]) -> bool:
-    """Returns whether elements can be removed before these steps."""
-    for step in steps:
-        if step.get("as") in _WITHOUT_ELEMENTS or "items" in step or "jsonpath" in orjson.dumps(step).decode():
-            return False
-    return True
+def _fits(removal: dict[str, Any], steps: Sequence[dict[str, Any]]) -> bool:
+    """Returns whether something can be removed in this way before these steps."""
+    if any("items" in step for step in steps):
+        return False
+    read_as = next((step["as"] for step in steps if "as" in step), "auto")
+    of_json = [_by_jsonpath(step) for step in steps if "keep" in step or "remove" in step]
+    if _by_jsonpath(removal):  # of a page, or of a document that may be one, nothing is removed by JSONPath
+        return read_as in ("auto", "json") and (any(of_json) or read_as == "json")
+    return read_as not in _WITHOUT_ELEMENTS and not any(of_json)
+
+
+def _by_jsonpath(step: dict[str, Any]) -> bool:
+    return "jsonpath" in orjson.dumps(step).decode()
 
 
 _JOINS: Mapping[str, Callable[[Sequence[Any]], Any]] = {"selections": joined_selections}

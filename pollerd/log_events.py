@@ -249,6 +249,7 @@ EVENTS = {
     "channel_down": LogEvent("error", "A channel refuses pollerd, or its credentials", "channel kind reason effect"),
     "channel_works": LogEvent("info", "A channel works again", "channel kind"),
     "channel_unusable": LogEvent("error", "A channel's settings cannot be used", "channel reason effect"),
+    "public_url_set": LogEvent("info", "Messages link to the pages at this URL, until a restart", "url by"),
     "unsubscribed": LogEvent("info", "A recipient ended a rule's messages by their link", "rule channel"),
     "apprise_not_fenced": LogEvent("warning", "The kernel cannot fence the process of Apprise", "reason"),
     "apprise_ended": LogEvent("debug", "The idle process of Apprise was ended", "service"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from functools import partial
 
 from pollerd.daemon.announcer import Announcer
@@ -32,12 +33,14 @@ def delivery_loop(
     events: DaemonEvents,
     announcer: Announcer,
     filled: asyncio.Event,
-    settings: NotificationSettings,
+    in_force: Callable[[], NotificationSettings],
     runtime: Runtime,
 ) -> DeliveryLoop:
-    """Returns the loop that delivers on all channels. `filled`: set when there is something new to send."""
-    work, render = runtime.workers.do, runtime.templates.do
-    composer = Composer(store=store, work=work, render=render, public_url=settings.base_url)
+    """Returns the loop that delivers on all channels. `filled`: set when there is something new to send.
+
+    in_force: returns the settings; a channel takes the public URL whenever it begins to deliver.
+    """
+    work, render, settings = runtime.workers.do, runtime.templates.do, in_force()
     watch = DeliveryWatch(events=events, announcer=announcer, instruments=runtime.instruments)
     fetching = FetchSettings(
         allow_private=settings.allow_private_channels,
@@ -47,16 +50,12 @@ def delivery_loop(
         proxy=settings.proxy,
     )
     poster = Poster(fetching)
-    environment = ChannelEnvironment(
-        guard=Guard(settings.allow_private_channels),
-        poster=poster,
-        host=settings.host,
-        link=settings.base_url,
-        tls=tls_context(settings.ca_file),
-    )
+    guard, tls = Guard(settings.allow_private_channels), tls_context(settings.ca_file)
 
     def make_sender(row: StoredChannel) -> ChannelSender:
-        known = opened(row.spec)
+        known, link = opened(row.spec), in_force().base_url
+        composer = Composer(store=store, work=work, render=render, public_url=link)
+        environment = ChannelEnvironment(guard=guard, poster=poster, host=in_force().host, link=link, tls=tls)
         return ChannelSender(
             row,
             make_channel(known.channel.settings, known.channel.secrets, environment),
@@ -64,7 +63,7 @@ def delivery_loop(
             store=store,
             compose=partial(
                 composer.compose,
-                look=look_of(known, settings.base_url),
+                look=look_of(known, link),
                 template=template_of(known),
                 has_links=row.spec.kind == MAIL,
             ),

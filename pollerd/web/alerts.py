@@ -175,7 +175,8 @@ async def alerts_page(page: Page, *, state: str = "", cursor: str | None = None,
     filters = NoticeFilter(state=one_of(NoticeState, "state", state) if state else None)
     deliveries = await store.log.notices(filters, _DELIVERIES, cursor)
     channels = await shown_channels(page.ports)
-    values = {"tested": None, "secret": None, "failed": "", **more}
+    here = str(page.request.base_url).rstrip("/")
+    values = {"tested": None, "secret": None, "failed": "", "browser_address": here, **more}
     return page.show(
         "rules.html",
         rules=[(rule, rule_words(rule.rule)) for rule in rules],
@@ -191,8 +192,9 @@ async def alerts_page(page: Page, *, state: str = "", cursor: str | None = None,
         event_words={**event_words(), "channel.test": _("a test")},
         ready=READY,
         deleted=await store.rules.deleted(page.now),
-        no_address=page.web.setting("public_url") == "",
-        browser_address=str(page.request.base_url).rstrip("/"),
+        public_url=page.ports.control.notifications.public_url,
+        kept_url=(page.web.setting("public_url") or "").rstrip("/"),
+        alone=page.ports.store.shared is None,
         **values,
     )
 

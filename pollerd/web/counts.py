@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import unquote
@@ -248,10 +249,18 @@ def _rows(form: PostedForm, kind: type[ValueRow], prefix: str) -> list[ValueRow]
 
 
 def _conditions(form: PostedForm) -> list[ConditionRow]:
-    columns = [form.texts(f"if_{name}") for name in ("of", "test", "argument", "not", "since", "join")]
+    columns = [form.texts(f"if_{name}") for name in ("of", "test", "argument", "not", "since", "case", "join")]
     return [
-        ConditionRow(of, test, argument.strip(), negated == "not", since == "alert", "or" if join == "or" else "and")
-        for of, test, argument, negated, since, join in zip(*columns, strict=False)
+        ConditionRow(
+            of,
+            test,
+            argument.strip(),
+            negated == "not",
+            since == "alert",
+            case == "case",
+            "or" if join == "or" else "and",
+        )
+        for of, test, argument, negated, since, case, join in itertools.zip_longest(*columns, fillvalue="")
     ]
 
 

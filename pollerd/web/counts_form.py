@@ -9,6 +9,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
@@ -46,26 +47,47 @@ def _text_of_expression(expression: object) -> str | None:
 _REGEX = re.compile(r"/(.+)/", re.DOTALL)
 
 
-def pattern_of(text: str) -> dict[str, str]:
-    """Returns a pattern as steps and conditions have it; between slashes stands a regular expression."""
+def pattern_of(text: str, *, case: bool = False) -> Settings:
+    """Returns a pattern as steps and conditions have it; between slashes stands a regular expression.
+
+    case: upper and lower case of a plain text differ, as they always do in a regular expression.
+    """
     regex = _REGEX.fullmatch(text)
-    return {"text": text} if regex is None else {"re": regex[1]}
+    if regex is not None:
+        return {"re": regex[1]}
+    return {"text": text, "case": True} if case else {"text": text}
 
 
-def _text_of_pattern(pattern: object) -> str | None:
-    definition = {"text": pattern} if isinstance(pattern, str) else pattern
-    if not isinstance(definition, Mapping) or len(definition) != 1:
+def text_of_pattern(pattern: object) -> tuple[str, bool] | None:
+    """Returns a pattern for its field, and whether its case counts; None: the field cannot show it."""
+    definition = _normal_pattern(pattern)
+    if not isinstance(definition, Mapping):
         return None
-    ((kind, text),) = definition.items()
-    if not isinstance(text, str):
-        return None
-    shown = f"/{text}/" if kind == "re" else text
-    return shown if shown == shown.strip() and "\n" not in shown and pattern_of(shown) == definition else None
+    shown, case = (
+        f"/{definition['re']}/" if "re" in definition else str(definition.get("text", "")),
+        "case" in definition,
+    )
+    is_line = shown == shown.strip() and "\n" not in shown
+    return (shown, case) if is_line and pattern_of(shown, case=case) == definition else None
+
+
+def _normal_pattern(pattern: Any) -> Any:
+    """Returns a pattern as the form writes it: a bare text as a table, without what is so by default."""
+    if isinstance(pattern, str):
+        return {"text": pattern}
+    is_default = isinstance(pattern, Mapping) and pattern.get("case") is False
+    return {key: value for key, value in pattern.items() if key != "case"} if is_default else pattern
 
 
 # Rows that keep and ignore.
 
-ELEMENTS, LINES = "elements", "lines"
+ELEMENTS, LINES, CASED_LINES = "elements", "lines", "cased lines"
+PART_KINDS: Mapping[str, str] = {
+    ELEMENTS: N_("the part"),
+    LINES: N_("lines with"),
+    CASED_LINES: N_("lines with (upper and lower case as typed)"),
+}
+"""What a row that keeps or ignores names."""
 
 
 @dataclass(slots=True)
@@ -76,9 +98,29 @@ class PartRow:
     how: str = ELEMENTS
     error: str = ""
 
+    @property
+    def pattern(self) -> Settings:
+        """The pattern of its lines."""
+        return pattern_of(self.text, case=self.how == CASED_LINES)
+
     def same(self, other: PartRow) -> bool:
         """Returns whether it says the same."""
         return (self.text, self.how) == (other.text, other.how)
+
+
+VALUE_KINDS: Mapping[str, str] = {
+    "price": N_("price"),
+    "number": N_("number"),
+    "date": N_("date"),
+    "text": N_("text"),
+}
+WHICH_VALUE: Mapping[str, str] = {
+    "only": N_("the only one"),
+    "first": N_("the first"),
+    "last": N_("the last"),
+    "min": N_("the lowest"),
+    "max": N_("the highest"),
+}
 
 
 @dataclass(slots=True)
@@ -160,6 +202,7 @@ TEXT_TESTS: Mapping[str, str] = {
 LINE_TESTS: Mapping[str, str] = {
     "additions": N_("has any new line"),
     "removals": N_("lost any line"),
+    "additions_or_left": N_("has any new line, or at most … percent of the text is left"),
     "pure_additions": N_("has only new lines"),
     "pure_removals": N_("has only lost lines"),
     "new_in": N_("has a line that is in none of the last … versions (a number, or all)"),
@@ -175,6 +218,7 @@ NUMBER_TESTS: Mapping[str, str] = {
     "below": N_("is below"),
     "above": N_("is above"),
     "equals": N_("is"),
+    "equals_text": N_("is the text"),
     "changes_by": N_("changes by at least (7, or 5 %)"),
     "falls_by": N_("falls by at least (7, or 5 %)"),
     "rises_by": N_("rises by at least (7, or 5 %)"),
@@ -182,8 +226,8 @@ NUMBER_TESTS: Mapping[str, str] = {
 """Tests of values."""
 _WITHOUT_ARGUMENT = frozenset({"additions", "removals", "pure_additions", "pure_removals"})
 _SINCE_ALERT = frozenset(
-    {"present", "absent", "longer", "shorter", "chars", "percent", "below", "above", "equals", "changes_by"}
-    | {"falls_by", "rises_by"}
+    {"present", "absent", "longer", "shorter", "chars", "percent", "below", "above", "equals", "equals_text"}
+    | {"changes_by", "falls_by", "rises_by"}
 )
 
 
@@ -197,6 +241,8 @@ class ConditionRow:
     negated: bool = False
     since_alert: bool = False
     """Whether the last alert is what it compares with, not the last check."""
+    case: bool = False
+    """Whether upper and lower case of words differ."""
     join: Join = "and"
     """How the row before it is joined to it."""
     error: str = ""
@@ -212,7 +258,7 @@ class ConditionRow:
 
     @property
     def _said(self) -> tuple[object, ...]:
-        return (self.of, self.test, self.argument, self.negated, self.since_alert, self.join)
+        return (self.of, self.test, self.argument, self.negated, self.since_alert, self.case, self.join)
 
 
 def leaf_of(row: ConditionRow) -> Settings:
@@ -264,13 +310,19 @@ def _move(value: str, test: str, argument: str) -> Settings:
 def _number(text: str) -> int | float:
     plain = text.strip().replace(" ", "")
     try:
-        return int(plain) if re.fullmatch(r"-?\d{1,15}", plain) else float(plain)
+        return int(plain) if re.fullmatch(r"-?\d{1,18}", plain) else float(plain)
     except ValueError:
         raise InvalidValueError("argument", _("a number, such as 1000 or 9.5"), text) from None
 
 
 def _share(text: str) -> float:
-    return _number(text.removesuffix("%")) / 100
+    return float(Decimal(repr(_number(text.removesuffix("%")))) / 100)
+
+
+def _shown_share(share: object) -> str | None:
+    """Returns a part of 1 in percent, exactly."""
+    is_number = isinstance(share, int | float) and not isinstance(share, bool)
+    return f"{(Decimal(repr(share)) * 100).normalize():f}" if is_number else None
 
 
 def _number_or_text(text: str) -> int | float | str:
@@ -281,26 +333,29 @@ def _number_or_text(text: str) -> int | float | str:
 
 
 def _pattern_leaf(row: ConditionRow) -> Settings:
-    return {**({"value": row.of} if row.of else {}), row.test: pattern_of(row.argument)}
+    return {**({"value": row.of} if row.of else {}), row.test: pattern_of(row.argument, case=row.case)}
 
 
 def _level_leaf(row: ConditionRow) -> Settings:
     return {"value": row.of, row.test: _number(row.argument)}
 
 
+_LEVEL_TESTS = ("crosses_below", "crosses_above", "below", "above")
 _LEAVES_OF: Mapping[str, Callable[[ConditionRow], Settings]] = {
     **dict.fromkeys(("appears", "disappears", "present", "absent"), _pattern_leaf),
-    "added": lambda row: {"appears": pattern_of(row.argument), "in": "added"},
-    "removed": lambda row: {"disappears": pattern_of(row.argument), "in": "removed"},
+    "added": lambda row: {"appears": pattern_of(row.argument, case=row.case), "in": "added"},
+    "removed": lambda row: {"disappears": pattern_of(row.argument, case=row.case), "in": "removed"},
     **dict.fromkeys(("additions", "removals"), lambda row: {"only": row.test}),
     **dict.fromkeys(("pure_additions", "pure_removals"), lambda row: {"purely": row.test.removeprefix("pure_")}),
+    "additions_or_left": lambda row: {"only": "additions", "unless_left_below": _share(row.argument)},
     "new_in": lambda row: {"new_in": "all" if row.argument == "all" else _number(row.argument)},
     "longer": lambda row: {"length": {"min": _number(row.argument)}},
     "shorter": lambda row: {"length": {"max": _number(row.argument)}},
     "chars": lambda row: {"size": {"chars": _number(row.argument)}},
     "percent": lambda row: {"size": {"share": _share(row.argument)}},
-    **dict.fromkeys(("crosses_below", "crosses_above", "below", "above"), _level_leaf),
+    **dict.fromkeys(_LEVEL_TESTS, _level_leaf),
     "equals": lambda row: {"value": row.of, "equals": _number_or_text(row.argument)},
+    "equals_text": lambda row: {"value": row.of, "equals": row.argument},
     **dict.fromkeys(("changes_by", "falls_by", "rises_by"), lambda row: _move(row.of, row.test, row.argument)),
 }
 """The condition of each test."""
@@ -325,29 +380,37 @@ def _candidate_rows(leaf: Mapping[str, Any]) -> Iterator[ConditionRow]:
         return
     of, announced = leaf.get("value", ""), leaf.get("against") == "announced"
     for key, value in leaf.items():
-        for test, argument in _tests_of(key, value, leaf.get("in", "")):
-            if argument is not None and isinstance(of, str):
+        if key in _PATTERN_TESTS:
+            shown = text_of_pattern(value)
+            test = {"added": "added", "removed": "removed"}.get(leaf.get("in", ""), key)
+            if shown is not None:
+                yield ConditionRow(of, test, shown[0], since_alert=announced, case=shown[1])
+        for test, argument in _tests_of(key, value):
+            if argument is not None:
                 yield ConditionRow(of, test, argument, since_alert=announced)
 
 
-def _tests_of(key: str, value: Any, place: str) -> Iterator[tuple[str, str | None]]:
+_PATTERN_TESTS = ("appears", "disappears", "present", "absent")
+
+
+def _tests_of(key: str, value: Any) -> Iterator[tuple[str, str | None]]:
     match key:
-        case "appears" | "disappears" | "present" | "absent":
-            yield {"added": "added", "removed": "removed"}.get(place, key), _text_of_pattern(value)
+        case "unless_left_below":
+            yield "additions_or_left", _shown_share(value)
         case "only":
             yield str(value), ""
         case "purely":
             yield f"pure_{value}", ""
         case "new_in" | "crosses_below" | "crosses_above" | "below" | "above" | "equals":
             yield key, value if isinstance(value, str) else _shown_number(value)
+            yield "equals_text", value if isinstance(value, str) else None
         case "length":
             yield from (
                 (test, _shown_number(value.get(name))) for name, test in (("min", "longer"), ("max", "shorter"))
             )
         case "size":
             yield "chars", _shown_number(value.get("chars"))
-            part = value.get("share")
-            yield "percent", None if not isinstance(part, int | float) else _shown_number(round(part * 100, 9))
+            yield "percent", _shown_share(value.get("share"))
         case "changed_by":
             for unit, sign in (("amount", ""), ("percent", " %")):
                 step = value.get(unit)
@@ -356,7 +419,9 @@ def _tests_of(key: str, value: Any, place: str) -> Iterator[tuple[str, str | Non
 
 
 def _shown_number(value: object) -> str | None:
-    return f"{value:.15g}" if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 Term = tuple[Mapping[str, Any], bool]
@@ -397,6 +462,9 @@ def _several(document: Mapping[str, Any]) -> tuple[str, Sequence[Mapping[str, An
     for key, joined in (("present", "any"), ("absent", "all")):
         if isinstance(document.get(key), list):
             return joined, [{**document, key: pattern} for pattern in document[key]]
+    for key in ("length", "size"):  # both limits of one are two tests
+        if len(document.get(key, ())) > 1:
+            return "all", [{**document, key: {name: limit}} for name, limit in document[key].items()]
     return None
 
 
@@ -405,7 +473,7 @@ def condition_rows(document: Mapping[str, Any] | None) -> list[ConditionRow]:
     if not document:
         return []
     try:
-        groups = _terms(_with_tables(document))
+        groups = _terms(_normal(document))
     except OverflowError:
         return [ConditionRow(test=AS_JSON, argument=orjson.dumps(document).decode())]
     rows = list[ConditionRow]()
@@ -417,23 +485,37 @@ def condition_rows(document: Mapping[str, Any] | None) -> list[ConditionRow]:
     return rows
 
 
-def _with_tables(document: Any) -> Any:
-    """Returns conditions with each bare text of a pattern as a table, as the form writes it."""
+_OF_LINES = {"added": {"disappears": "appears"}, "removed": {"appears": "disappears"}}
+_DEFAULTS = (("against", "last"), ("in", "content"))
+
+
+def _normal(document: Any) -> Any:
+    """Returns conditions as the form writes them: texts of patterns as tables, without what is so by default."""
     if isinstance(document, list):
-        return [_with_tables(part) for part in document]
-    if not isinstance(document, Mapping):
-        return document
-    patterns = ("appears", "disappears", "present", "absent")
-    return {
-        key: [_table(part) for part in value] if key in patterns and isinstance(value, list)
-        else _table(value) if key in patterns
-        else _with_tables(value) if key in ("all", "any", "not") else value
-        for key, value in document.items()
-    }  # fmt: skip
+        return [_normal(part) for part in document]
+    said = {key: value for key, value in document.items() if value is not None and (key, value) not in _DEFAULTS}
+    of_lines = _OF_LINES.get(said.get("in", ""), {})  # where a text is in such lines, both tests say so
+    return {of_lines.get(key, key): _normal_part(key, value) for key, value in said.items()}
 
 
-def _table(pattern: Any) -> Any:
-    return {"text": pattern} if isinstance(pattern, str) else pattern
+def _normal_part(key: str, value: Any) -> Any:
+    if key in ("all", "any", "not"):
+        return _normal(value)
+    if key in _PATTERN_TESTS:
+        return [*map(_normal_pattern, value)] if isinstance(value, list) else _normal_pattern(value)
+    if key in ("length", "size"):
+        return {name: limit for name, limit in value.items() if limit is not None}
+    if key == "changed_by":
+        return {unit: _normal_number(step) for unit, step in value.items()}
+    return _normal_number(value) if key in _LEVEL_TESTS else value
+
+
+def _normal_number(value: Any) -> Any:
+    """Returns a number that is written as a text as a number, unless that would round it."""
+    if not isinstance(value, str):
+        return value
+    number = _number(value)
+    return number if Decimal(repr(number)) == Decimal(value) else value
 
 
 def conditions_of(rows: Iterable[ConditionRow]) -> Settings | None:
@@ -505,7 +587,7 @@ def form_of(settings: str, selection: str = DEFAULT_SELECTION) -> CountsForm:
         hidden_values=[name for name in values if name not in {row.name for row in shown}],
         conditions=condition_rows(stored.get("conditions")),
         least_chars=_shown_number(least.get("chars")) or "",
-        least_percent=_shown_number(round(least["share"] * 100, 9)) or "" if least.get("share") else "",
+        least_percent=_shown_share(least["share"]) or "" if least.get("share") else "",
         json=orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() if document else "",
     )
     _take_steps(form, stored.get("steps") or [])
@@ -543,9 +625,17 @@ def _rows_of_step(step: Mapping[str, Any]) -> tuple[list[PartRow], list[PartRow]
 
 
 def _part_rows(parts: Any, how: str) -> list[PartRow] | None:
-    read = _text_of_expression if how == ELEMENTS else _text_of_pattern
-    texts = [read(part) for part in (parts if isinstance(parts, list) else [parts])]
-    return None if any(text is None for text in texts) else [PartRow(text or "", how) for text in texts]
+    rows = [_part_row(part, how) for part in (parts if isinstance(parts, list) else [parts])]
+    shown = [row for row in rows if row is not None]
+    return shown if len(shown) == len(rows) else None
+
+
+def _part_row(part: Any, how: str) -> PartRow | None:
+    if how == ELEMENTS:
+        text = _text_of_expression(part)
+        return None if text is None else PartRow(text)
+    pattern = text_of_pattern(part)
+    return None if pattern is None else PartRow(pattern[0], CASED_LINES if pattern[1] else LINES)
 
 
 def settings_of_form(form: CountsForm, settings: str) -> Settings:
@@ -593,7 +683,7 @@ def _steps(form: CountsForm) -> list[Settings]:
     if kept:
         steps.append({"keep": kept, **({"optional": True} if form.optional else {})})
     for verb, rows in (("keep", form.keep), ("drop", form.ignore)):
-        if patterns := [pattern_of(row.text) for row in rows if row.how == LINES]:
+        if patterns := [row.pattern for row in rows if row.how != ELEMENTS]:
             steps.append({"lines": {verb: patterns}})
     steps += [orjson.loads(step) for step in form.others]
     return sorted(steps, key=_phase_of)
@@ -633,13 +723,13 @@ def check_rows(form: CountsForm) -> None:
 
     for row, allowed in [
         *((row, ("css", "xpath", "jsonpath")) for row in form.keep),
-        *((row, ("css", "xpath")) for row in form.ignore),
+        *((row, ("css", "xpath", "jsonpath")) for row in form.ignore),
     ]:
         try:
-            if row.how == LINES:
-                compile_pattern("", pattern_of(row.text))
-            else:
+            if row.how == ELEMENTS:
                 compile_expression("", expression_of(row.text), allowed)
+            else:
+                compile_pattern("", row.pattern)
         except InvalidValueError as error:
             row.error = in_words(error)
     names: set[str] = set()

@@ -211,6 +211,7 @@ PAGE_ROUTES = """
     write   GET    /rules/new
     write   POST   /rules/new
     read    GET    /rules/{rule_id:id}
+    write   POST   /rules/public-url
     write   POST   /rules/undo
     write   POST   /rules/{rule_id:id}/mute
     write   POST   /rules/{rule_id:id}

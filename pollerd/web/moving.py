@@ -20,6 +20,7 @@ from pollerd.model import SelectionPreview
 from pollerd.quantities import duration
 from pollerd.site_settings import SITE_SETTINGS, Kind, SiteSpec
 from pollerd.texts import _
+from pollerd.web.counts_words import Paragraph, selections_in_words
 
 if TYPE_CHECKING:  # an optional room
     from pollerd.moving.moved import Moved, ReportLine, StoredResult
@@ -94,6 +95,8 @@ class MoveRow:
     """Keys that are taken over otherwise, or are lost."""
     becomes: Sequence[tuple[str, str]] = ()
     """Settings of the site: label and text; nothing secret."""
+    counts: Sequence[tuple[str, Sequence[Paragraph]]] = ()
+    """Its selections in words, by name."""
     reason: str = ""
     """Why it cannot move."""
 
@@ -136,13 +139,16 @@ class MovedList:
         for number, (site, sources) in enumerate(zip(moved.sites, moved.sources, strict=True), 1):
             url = str(site["url"])
             known |= {*sources, url}
+            shown = without_secrets(site)
+            selections = None if number in refused else shown.pop("selections", None)
             row = MoveRow(
                 title=str(site.get("title") or url),
                 number=number,
                 sources=sources,
                 as_it_was=list(dict.fromkeys(key for source in sources for key in carried.get(source, ()))),
                 differences=[line for source in (*sources, url) for line in losses.get(source, ())],
-                becomes=[(_label(name), _text(name, value)) for name, value in without_secrets(site).items()],
+                becomes=[(_label(name), _text(name, value)) for name, value in shown.items()],
+                counts=selections_in_words(orjson.dumps(selections).decode()) if selections else (),
                 reason=refused.get(number, ""),
             )
             (cannot if row.reason else look if row.is_special else move).append(row)

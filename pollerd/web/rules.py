@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from pollerd.api.http import MAX_ID, Words
+from pollerd.api.http import MAX_ID, Caller, Words
 from pollerd.api.notifications import RuleSchema
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.events import EventKind
@@ -163,6 +163,21 @@ async def delete_rule(page: Shown, rule_id: RuleId) -> Response:
     with suppress(NotFoundError):
         async with page.ports.turn:
             await page.ports.control.notifications.delete_rule(rule_id)
+    return page.go("/rules")
+
+
+@router.post("/public-url")
+async def set_public_url(page: Shown, form: Posted, caller: Caller) -> Response:
+    """Has messages link to these pages at an address, until a restart."""
+    try:
+        async with page.ports.turn:
+            await page.ports.control.notifications.link_to(form.text("url"), by=caller)
+    except InvalidValueError as error:
+        failed, status = (
+            _("The public address must be {allowed}.", allowed=error.allowed),
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+        )
+        return await alerts_page(page, status=status, failed=failed, browser_address=form.text("url"))
     return page.go("/rules")
 
 

@@ -28,6 +28,7 @@ from pollerd.storage.jobs import JobSpec
 from pollerd.urls import normalise_url
 from pollerd.web import counts_form, fetch_form
 from pollerd.web.counts_form import form_of
+from pollerd.web.counts_words import selections_in_words
 from pollerd.web.explanation import changing, half_life_in_words, words
 from pollerd.web.fetch_form import form_fields, text_of, value_in, when_values
 from pollerd.web.http import Posted, PostedForm
@@ -87,6 +88,7 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
         more_changes=changes.next_cursor is not None,
         selections=[SelectionStatus.of(state) for state in states],
         counts=form_of(site.spec.selections),
+        counts_in_words=selections_in_words(effective.selections) if not page.may_write else (),
         edit=await ports.store.sites.last_edit(site_id, site.spec.selections, now),
         tests=counts_form,
         fields=form_fields(fetch_form.OF_SITE, site.spec, effective),

@@ -19,6 +19,7 @@ from pollerd.daemon.notifier import FailingWatch
 from pollerd.daemon.process import BlindCause, BlindPeriod
 from pollerd.daemon.rules_in_force import RulesInForce
 from pollerd.daemon.stages import SiteCache
+from pollerd.errors import InvalidValueError
 from pollerd.events import EventKind, Notice, NoticeState
 from pollerd.notifications.rules import parse_rule
 from pollerd.scheduling.settings import SchedulingSettings
@@ -98,6 +99,27 @@ async def test_a_change_is_told(start: Start, origin: Origin, receiver: Receiver
         found = (await running.store.notifications.log.notices(NoticeFilter(change_id=change.id))).items
         assert [one.event_id for one in found] == receiver.ids
         await until(lambda: running.metric("pollerd_delivery_attempts_total", outcome="sent") == 1)
+
+
+async def test_messages_link_to_an_address_that_is_set_meanwhile(
+    start: Start, origin: Origin, receiver: Receiver
+) -> None:
+    async with start(scheduling=SLOWLY, private_channels=True) as running:
+        await hook(running, receiver)
+        site = await changed(running, origin)
+        await until(lambda: len(receiver.got) == 1)
+        assert "https://" not in json.dumps(receiver.got[0])
+        for n, address in enumerate(("https://watch.example.org/", "https://other.example.org"), 2):
+            await running.control.notifications.link_to(address, by="test")
+            assert running.control.notifications.public_url == address.rstrip("/")
+            origin.pages["/p"] = Page(f"<p>text {n}</p>")
+            await until(lambda n=n: len(receiver.got) == n)  # type: ignore[misc]
+            change = (await running.changes())[-1]
+            assert f"{address.rstrip('/')}/changes/{change.id}" in json.dumps(receiver.got[-1])
+        with pytest.raises(InvalidValueError):
+            await running.control.notifications.link_to("nowhere", by="test")
+        assert running.control.notifications.public_url == "https://other.example.org"
+        assert len(await running.polls(site)) >= 4
 
 
 async def test_what_was_not_sent_is_sent_after_a_kill(start: Start, origin: Origin, receiver: Receiver) -> None:

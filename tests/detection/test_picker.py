@@ -11,9 +11,10 @@ from pollerd.detection.selection.picker import (
     SelectorChoice,
     absolute_path,
     is_made_by_tools,
-    lines_of,
     offers,
+    parts_of,
 )
+from pollerd.detection.selection.steps.page import HtmlPage
 
 HTML = "text/html; charset=utf-8"
 PAGE = """<html><head><title>Shop</title></head><body><nav><a href="/">Home</a></nav><main>
@@ -30,13 +31,28 @@ PAGE = """<html><head><title>Shop</title></head><body><nav><a href="/">Home</a><
 def offered(page: str, text: str, *earlier: str, texts: tuple[str, ...] = ()) -> dict[str, Offer]:
     """Returns what a click on the line with this text offers, by kind."""
     body = page.encode()
-    line = next(n for n, one in enumerate(lines_of(body, HTML)) if one.text == text)
+    line = next(n for n, one in enumerate(parts_of(body, HTML)[0]) if one.text == text)
     bodies = [(version.encode(), HTML) for version in (page, *earlier)]
     return {offer.what: offer for offer in offers(bodies, line, texts)}
 
 
+def test_a_page_is_parsed_once_for_its_lines_and_its_selectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = list[int]()
+
+    def counted(html: bytes) -> HtmlPage:
+        parsed.append(len(html))
+        return HtmlPage(html)
+
+    monkeypatch.setattr("pollerd.detection.selection.picker.HtmlPage", counted)
+    large = PAGE.encode() + b"<!-- " + b"x" * 1_100_000 + b" -->"  # is not remembered
+    lines, selectors = parts_of(large, HTML)
+    assert lines
+    assert selectors
+    assert parsed == [len(large)]
+
+
 def test_the_lines_of_a_page_are_what_readers_see() -> None:
-    lines = lines_of(PAGE.encode(), HTML)
+    lines, _selectors = parts_of(PAGE.encode(), HTML)
     texts = [line.text for line in lines]
     assert texts[:3] == ["Home", "Espresso machine", "€ 999.00"]
     assert "Secret" not in texts
@@ -88,7 +104,7 @@ def test_the_value_in_a_line() -> None:
     value = offered(PAGE, "€ 999.00")["value"]
     assert (value.kind, value.attribute) == ("price", "")
     page = PAGE.replace("€ 999.00", '<span itemprop="price" content="999.00">only 999</span> euros')
-    line = next(n for n, one in enumerate(lines_of(page.encode(), HTML)) if one.text == "only 999 euros")
+    line = next(n for n, one in enumerate(parts_of(page.encode(), HTML)[0]) if one.text == "only 999 euros")
     (value,) = (offer for offer in offers([(page.encode(), HTML)], line) if offer.what == "value")
     assert (value.kind, value.attribute, value.selectors[0]) == ("number", "content", '[itemprop="price"]')
 
@@ -105,7 +121,7 @@ def test_a_selector_that_picks_something_else_in_an_earlier_version_loses() -> N
 
 def test_every_selector_is_one_that_settings_take() -> None:
     page = PAGE.replace("Weight", 'We"i\\ght').replace('class="review"', 'class="1x w-1/2 re:view" id="a.b"', 1)
-    for line in range(len(lines_of(page.encode(), HTML))):
+    for line in range(len(parts_of(page.encode(), HTML)[0])):
         for offer in offers([(page.encode(), HTML)], line):
             assert len(PickedPage(page.encode(), HTML).matches(offer.selectors[0])) == offer.count
             for selector in offer.selectors:
@@ -113,7 +129,7 @@ def test_every_selector_is_one_that_settings_take() -> None:
 
 
 def test_a_page_without_lines_and_a_line_that_is_not_there() -> None:
-    assert lines_of(b"", HTML) == ()
+    assert parts_of(b"", HTML)[0] == ()
     assert offers([(PAGE.encode(), HTML)], 99) == []
     assert offers([(PAGE.encode(), HTML)], -1) == []
 
@@ -126,7 +142,7 @@ def test_an_absolute_path_picks_its_element() -> None:
 
 def test_a_page_that_is_nested_very_deep_is_read() -> None:
     body = b"<div>" * 400 + b"<p>deep</p>"
-    assert [line.text for line in lines_of(body, HTML)] == ["deep"]
+    assert [line.text for line in parts_of(body, HTML)[0]] == ["deep"]
     assert offers([(body, HTML)], 0)
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from pollerd.detection.media import parsed
 from pollerd.detection.selection.expressions.jsonpath import compile_jsonpath
-from pollerd.detection.selection.picker import Offer, selectors_of
-from pollerd.detection.selection.picker_json import json_lines, json_offers, json_paths
+from pollerd.detection.selection.picker import Offer, parts_of
+from pollerd.detection.selection.picker_json import json_offers, json_parts
 
 SHOP = {
     "updated": "2026-11-28T10:00:00Z",
@@ -24,7 +24,7 @@ JSON = "application/json"
 def offered(document: object, text: str, *earlier: object) -> dict[str, Offer]:
     """Returns what a click on the first line with this text offers, by kind."""
     bodies = [(orjson.dumps(version), JSON) for version in (document, *earlier)]
-    line = next(n for n, one in enumerate(json_lines(*bodies[0])) if one.text == text)
+    line = next(n for n, one in enumerate(json_parts(*bodies[0])[0]) if one.text == text)
     return {offer.what: offer for offer in json_offers(bodies, line)}
 
 
@@ -33,7 +33,7 @@ def found(path: str, document: object) -> list[object]:
 
 
 def test_a_document_is_shown_line_by_line_in_its_order() -> None:
-    lines = [(line.depth, line.text) for line in json_lines(orjson.dumps(SHOP), JSON)]
+    lines = [(line.depth, line.text) for line in json_parts(orjson.dumps(SHOP), JSON)[0]]
     assert lines[:6] == [
         (0, "updated: 2026-11-28T10:00:00Z"),
         (0, "items: [2]"),
@@ -78,7 +78,7 @@ def test_odd_names_are_written_so_that_they_are_found(name: str) -> None:
 
 
 def test_all_paths_of_a_document_can_be_read() -> None:
-    paths = json_paths(orjson.dumps(SHOP), JSON)
+    _lines, paths = json_parts(orjson.dumps(SHOP), JSON)
     assert "$.items[*].price" in paths
     assert all(found(path, SHOP) for path in paths if path != "$.items[*].tags[*]")
 
@@ -86,10 +86,10 @@ def test_all_paths_of_a_document_can_be_read() -> None:
 @pytest.mark.parametrize("body", [b"", b"{", b"null", b"5", b"[]", b"[" * 5_000 + b"]" * 5_000])
 def test_what_has_no_parts_has_none_to_click_on(body: bytes) -> None:
     if parsed(body) in (None, 5, []):
-        assert json_lines(body, JSON) == ()
+        assert json_parts(body, JSON) == ((), [])
     assert json_offers([(body, JSON)], 10_000) == []
 
 
 def test_the_selectors_of_a_page_begin_with_those_that_last() -> None:
     page = b'<body class="css-1x2y3z"><main><p id="price">5</p><p class="note">x</p></main></body>'
-    assert selectors_of(page, "text/html") == ["#price", ".note", "main"]
+    assert parts_of(page, "text/html")[1] == ["#price", ".note", "main"]

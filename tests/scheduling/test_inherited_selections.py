@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pollerd.detection.selection.selection import compile_selection
 from pollerd.inheritance import effective, joined_selections, selections_of_tags
 from pollerd.site_settings import SiteSpec, TagSettings
 
@@ -32,6 +33,24 @@ def joined(*said: Any) -> Any:
 )
 def test_what_a_tag_removes_and_drops_goes_in_front(own: list[Any], steps: list[Any]) -> None:
     assert joined({"default": {"steps": own}}, CLEAN) == {"default": {"steps": steps}}
+
+
+@pytest.mark.parametrize(
+    ("own", "removes"),
+    [
+        ([{"keep": {"jsonpath": "$.a"}}], True),
+        ([{"remove": {"jsonpath": "$.a"}}], True),
+        ([{"as": "json"}], True),
+        ([{"keep": {"css": "h1"}}], False),
+        ([{"items": {"fields": ["title"]}}], False),
+        ([{"sort": "text"}], False),
+    ],
+)
+def test_what_a_tag_removes_of_json_goes_before_what_is_of_json(own: list[Any], removes: bool) -> None:
+    step = {"remove": {"jsonpath": "$..views"}}
+    found = joined({"default": {"steps": own}}, {"default": {"steps": [step]}})
+    assert (step in found["default"]["steps"]) is removes
+    compile_selection("default", "", found["default"])
 
 
 def test_every_selection_of_the_site_gets_it_unless_it_says_otherwise() -> None:

@@ -283,7 +283,10 @@ async def test_json_is_picked_line_by_line_and_selectors_are_offered(running: Ru
     status, page = await running.post(site, {**empty, "pick": line[1]})
     chosen = re.findall(r'name="take" value="([^"]+)"', page)
     assert chosen[0] == "keep $[?@.sku == &#39;lamp&#39;].price"
-    assert "ignore $" not in page
+    assert "ignore $[?@.sku == &#39;lamp&#39;].price" in chosen
+    status, page = await running.post(site, {**empty, "take": "ignore $[?@.sku == 'lamp'].price"})
+    assert status == 200
+    assert re.findall(r"&#34;price&#34;: (\d)", page.partition("<h4>Kept</h4>")[2].partition("</pre>")[0]) == ["5"]
     status, page = await running.post(site, {**empty, "take": "keep $[?@.sku == 'lamp'].price"})
     assert '<h4>Kept</h4><pre class="text" tabindex="0">7</pre>' in page
     status, _ = await running.post(site, {**empty, "keep": "$[?@.sku == 'lamp'].price"})

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import orjson
 import pytest
 
 from pollerd.api.inputs import check_selections
+from pollerd.detection.selection.conditions.condition import CONTENT_TESTS, VALUE_TESTS, parse_conditions
+from pollerd.detection.selection.conditions.logic import Comparison
 from pollerd.detection.selection.expressions.pattern import compile_pattern
 from pollerd.web.counts_form import (
     AS_JSON,
@@ -28,6 +33,7 @@ from pollerd.web.counts_form import (
     settings_of_form,
     take_offer,
 )
+from pollerd.web.counts_words import selections_in_words
 
 SHOP: dict[str, Any] = {
     "default": {
@@ -35,7 +41,7 @@ SHOP: dict[str, Any] = {
             {"as": "html"},
             {"remove": {"css": "nav, .ads"}},
             {"keep": [{"css": "main"}, {"xpath": "//h1"}], "optional": True},
-            {"lines": {"drop": [{"text": "last updated"}, {"re": "^Ad [0-9]+$"}]}},
+            {"lines": {"drop": ["last updated", {"re": "^Ad [0-9]+$"}, {"text": "Ad", "case": True}]}},
             {"case": "ignore"},
         ],
         "values": {
@@ -77,13 +83,72 @@ CONDITIONS: list[Any] = [
     {"value": "price", "changed_by": {"percent": -5}, "against": "announced"},
     {"any": [{"value": "price", "changed_by": {"percent": 5}}, {"value": "price", "changed_by": {"percent": -5}}]},
     {"value": "price", "appears": {"text": "EUR"}},
-]
-NOT_SHOWN: list[Any] = [
     {"only": "additions", "unless_left_below": 0.5},
-    {"length": {"min": 1, "max": 9}},
-    {"appears": {"text": "/x/"}},
+    {"only": "removals"},
+    {"purely": "additions"},
     {"appears": {"text": "X", "case": True}},
+    {"disappears": {"text": "X", "case": True}, "in": "removed"},
+    {"absent": {"text": "X", "case": True}, "against": "announced"},
+    {"present": {"re": "x|y"}},
+    {"length": {"max": 99}, "against": "announced"},
+    {"size": {"share": 0.0123456789012}, "against": "announced"},
+    {"value": "price", "above": 1234567890123456, "against": "announced"},
+    {"value": "price", "crosses_below": -0.1},
+    {"value": "price", "equals": 5},
+    {"value": "price", "equals": "5", "against": "announced"},
+    {"value": "price", "changed_by": {"amount": -0.5}},
+    {"value": "price", "disappears": {"text": "EUR", "case": True}},
+    {"value": "price", "present": {"text": "EUR", "case": True}, "against": "announced"},
+    {"value": "price", "absent": {"re": "^x"}},
 ]
+OTHERWISE_WRITTEN: list[tuple[Any, Any]] = [
+    ({"appears": "x", "in": "content"}, {"appears": {"text": "x"}}),
+    ({"present": {"text": "x", "case": False}, "against": "last"}, {"present": {"text": "x"}}),
+    ({"disappears": "X", "in": "added"}, {"appears": {"text": "X"}, "in": "added"}),
+    ({"appears": "X", "in": "removed"}, {"disappears": {"text": "X"}, "in": "removed"}),
+    ({"value": "price", "below": "9.50"}, {"value": "price", "below": 9.5}),
+    ({"value": "price", "changed_by": {"percent": "-5"}}, {"value": "price", "changed_by": {"percent": -5}}),
+    ({"only": "additions", "unless_left_below": None}, {"only": "additions"}),
+    ({"length": {"min": 1, "max": 9}}, {"all": [{"length": {"min": 1}}, {"length": {"max": 9}}]}),
+    ({"length": {"min": 1, "max": None}}, {"length": {"min": 1}}),
+    (
+        {"not": {"size": {"chars": 5, "share": 0.5}, "against": "announced"}},
+        {
+            "any": [
+                {"not": {"size": {"chars": 5}, "against": "announced"}},
+                {"not": {"size": {"share": 0.5}, "against": "announced"}},
+            ]
+        },
+    ),
+    (
+        {"value": "price", "absent": ["x", {"text": "Y", "case": True}]},
+        {
+            "all": [
+                {"value": "price", "absent": {"text": "x"}},
+                {"value": "price", "absent": {"text": "Y", "case": True}},
+            ]
+        },
+    ),
+]
+"""Conditions that several rows, or other words, say."""
+NOT_SHOWN: list[Any] = [
+    {"appears": {"text": "/x/"}},
+    {"appears": {"text": " x"}},
+    {"value": "price", "below": "0.1234567890123456789"},
+]
+CONTENTS = ("", "x", "X y EUR", "X y EUR" * 20, "one\ntwo\nx\n", "one\ntwo\nX 5\n", "v7\nin stock\n/x/\n")
+
+
+@dataclass(frozen=True)
+class PriceRead:
+    """A price that was read from a content: its length."""
+
+    text: str
+    problem: str = ""
+
+    @property
+    def number(self) -> Decimal:
+        return Decimal(len(self.text))
 
 
 def test_sending_a_form_back_changes_nothing() -> None:
@@ -100,6 +165,7 @@ def test_the_rows_of_a_form() -> None:
         ("nav, .ads", "elements"),
         ("last updated", "lines"),
         ("/^Ad [0-9]+$/", "lines"),
+        ("Ad", "cased lines"),
     ]
     assert form.optional
     assert [orjson.loads(step) for step in form.others] == [{"as": "html"}, {"case": "ignore"}]
@@ -135,6 +201,37 @@ def test_a_condition_is_one_row_without_json(condition: Any) -> None:
     (row,) = condition_rows(condition)
     assert row.test in {**TEXT_TESTS, **LINE_TESTS, **NUMBER_TESTS}
     assert conditions_of([row]) == condition
+
+
+def test_every_test_of_conditions_has_a_row() -> None:
+    """So that a new test of conditions gets its place in the form, and its line in these tables."""
+    of_text = {key for condition in CONDITIONS if "value" not in condition for key in condition}
+    of_values = {key for condition in CONDITIONS if "value" in condition for key in condition}
+    assert set(CONTENT_TESTS) <= of_text
+    assert set(VALUE_TESTS) <= of_values
+    rows = [row for condition in CONDITIONS for row in condition_rows(condition)]
+    assert {row.test for row in rows} == {*TEXT_TESTS, *LINE_TESTS, *NUMBER_TESTS}
+
+
+@pytest.mark.parametrize(("condition", "said"), OTHERWISE_WRITTEN)
+def test_a_condition_that_is_written_otherwise_says_the_same(condition: Any, said: Any) -> None:
+    rows = condition_rows(condition)
+    assert AS_JSON not in {row.test for row in rows}
+    assert conditions_of(rows) == said
+    again = condition_rows(said)
+    assert [(row.test, row.argument, row.negated, row.join) for row in again] == [
+        (row.test, row.argument, row.negated, row.join) for row in rows
+    ]
+    one, other = (
+        parse_conditions("", document, values=["price"], compile_pattern=compile_pattern)
+        for document in (condition, said)
+    )
+    assert one is not None
+    assert other is not None
+    for before, after, announced in itertools.product(CONTENTS, repeat=3):
+        values = {"price": PriceRead(after)}
+        comparison = Comparison(before, after, announced, values, {"price": PriceRead(before)})
+        assert one.evaluate(comparison).matters == other.evaluate(comparison).matters
 
 
 @pytest.mark.parametrize("condition", NOT_SHOWN)
@@ -181,7 +278,7 @@ def test_an_error_stands_in_its_row(row: ConditionRow, why: str) -> None:
 def test_errors_of_parts_and_values_stand_in_their_rows() -> None:
     form = form_of("")
     form.keep = [PartRow("main >"), PartRow("//p["), PartRow("$.["), PartRow("#ok")]
-    form.ignore = [PartRow("$.a"), PartRow("/(/", "lines"), PartRow("fine", "lines")]
+    form.ignore = [PartRow("$.a["), PartRow("/(/", "lines"), PartRow("fine", "lines")]
     form.values = [ValueRow("price", "price", "#p"), ValueRow("price", "price", "#q"), ValueRow("", "price", "#r")]
     check_rows(form)
     assert [bool(row.error) for row in form.keep] == [True, True, True, False]
@@ -250,3 +347,71 @@ def test_offers_are_taken_once_and_a_second_value_has_a_name_of_its_own() -> Non
 def test_the_kind_of_an_entry_and_of_a_line_of_json(before: str, after: str, later: str) -> None:
     pattern = compile_pattern("", pattern_of(kind_of_line(before, after)))
     assert all(pattern.search(line) for line in (before, after, later))
+
+
+def test_a_selection_in_words() -> None:
+    stored = check_selections(SHOP)
+    said = selections_in_words(stored)
+    assert said == [
+        (
+            "default",
+            [
+                ("Keep", ["main", "//h1", "A page without these parts is no failure, but a change"]),
+                (
+                    "Ignore",
+                    [
+                        "nav, .ads",
+                        "lines with “last updated”",
+                        "lines with /^Ad [0-9]+$/",
+                        "lines with “Ad”, upper and lower case as typed",
+                    ],
+                ),
+                ("Other steps", ["the page is read as html", "upper and lower case do not differ"]),
+                ("Values", ["price: price from attribute content of [itemprop=price]", "seats"]),
+                (
+                    "Alert me only if",
+                    [
+                        "price falls by at least 5 %, since the last alert",
+                        "and “sale” appears",
+                        "or unless “sold out” is on the page",
+                        "and unless “Gone” is on the page, upper and lower case as typed",
+                    ],
+                ),
+                ("A difference is no change below", ["3 characters", "1 percent of the text"]),
+            ],
+        ),
+        ("reviews", [("Keep", [".review"])]),
+    ]
+    assert selections_in_words("") == []
+
+
+@pytest.mark.parametrize("condition", [*CONDITIONS, *NOT_SHOWN])
+def test_each_condition_has_words_with_what_was_typed(condition: Any) -> None:
+    stored = check_selections({"default": {"values": {"price": {"kind": "price"}}, "conditions": condition}})
+    ((_name, paragraphs),) = selections_in_words(stored)
+    (line,) = dict(paragraphs)["Alert me only if"]
+    (row,) = condition_rows(condition)
+    assert row.argument in line or row.argument == "all" or row.test == AS_JSON
+    assert "…" not in line
+    assert "(" not in line
+    assert orjson.loads(line) == condition if row.test == AS_JSON else "{" not in line
+
+
+STEPS: list[tuple[Any, str]] = [
+    ({"space": "trim"}, "white space around lines does not count"),
+    ({"unique": "all"}, "equal lines count once"),
+    ({"as": "source"}, "the source text is compared, not what a reader sees"),
+    ({"replace": {"re": "[0-9]+", "with": "N"}}, "/[0-9]+/ is replaced by “N”"),
+    ({"replace": {"text": "a", "with": ""}}, "“a” is replaced by “”"),
+    ({"find": {"re": "v[0-9]+"}}, "only what fits /v[0-9]+/ is kept, a line each"),
+    ({"items": {"fields": ["title", "link"]}}, "of the items of a feed: title, link"),
+    ({"text": {"links": "yes"}}, "the targets of links count"),
+    ({"text": {"cells": "tab"}}, '{"text":{"cells":"tab"}}'),
+    ({"keep": {"css": "a"}, "limit": 2}, '{"keep":{"css":"a"},"limit":2}'),
+]
+
+
+@pytest.mark.parametrize(("step", "said"), STEPS)
+def test_a_step_without_fields_has_words_or_is_json(step: Any, said: str) -> None:
+    ((_name, paragraphs),) = selections_in_words(check_selections({"default": {"steps": [step]}}))
+    assert paragraphs == [("Other steps", [said])]

@@ -71,6 +71,8 @@ async def test_jobs_are_tried_and_then_moved(web: Web) -> None:
     assert re.search(r"<strong>(\d+) move · 1 cannot · (\d+) to look at</strong>; 1 are watched already", page)
     assert "the whole job: pollerd watches URLs, and starts no programs" in page
     assert "shellpipe" in page
+    assert '<dt>Keep</dt><dd dir="auto">h1</dd>' in page, "selections in words"
+    assert "steps" not in page
     assert "&lt;b&gt;News&lt;/b&gt;" in page
     assert "kept-secret-value" not in page, "no secret is shown"
     assert len((await web.api("GET", "/sites")).json["items"]) == 1, "a trial adds nothing"

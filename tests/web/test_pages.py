@@ -527,8 +527,28 @@ async def test_settings_decide_what_pages_say_of_restarts_addresses_and_topics(w
     assert (await web.get("/rules")).text.count("no-address") == 0, "there is no channel yet"
     made = {"kind": "webhook", "name": "hook", "url": "https://example.org/hook"}
     assert (await web.post("/rules/channels", made)).status in (200, 303)
-    assert "--public-url" in (await web.get("/rules")).text
-    settings["public_url"] = ("https://watch.example.org", "flag")
+    assert (await web.get("/rules")).text.count('id="no-address"') == 1
+
+
+async def test_a_missing_public_address_is_set_in_place_until_a_restart(web: Web) -> None:
+    await web.get("/")
+    settings = web.api.app.state.web.settings
+    settings.update(public_url=("", "default"))
+    made = {"kind": "webhook", "name": "hook", "url": "https://example.org/hook"}
+    assert (await web.post("/rules/channels", made)).status in (200, 303)
+    page = (await web.get("/rules")).text
+    assert f'name="url" value="{web.root}"' in page
+    refused = await web.post("/rules/public-url", {"url": "ftp://watch.example.org"})
+    assert refused.status == 422
+    assert "The public address must be an http or https URL without query." in refused.text
+    assert 'value="ftp://watch.example.org"' in refused.text, "what was typed stays"
+    for address in ("https://watch.example.org/", "https://other.example.org"):
+        assert (await web.post("/rules/public-url", {"url": address})).status == 303
+        assert web.api.control.notifications.public_url == address.rstrip("/")
+        page = (await web.get("/rules")).text
+        assert "no-address" not in page
+        assert f"--public-url {address.rstrip('/')}" in page, "how it is kept"
+    settings["public_url"] = ("https://other.example.org/", "flag")
     assert "--public-url" not in (await web.get("/rules")).text
 
 

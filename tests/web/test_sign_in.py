@@ -119,6 +119,18 @@ async def test_who_may_look_may_not_change(person: Person) -> None:
     assert (await person.post("/changes/seen", {"id": "1", "csrf": csrf})).status == 303
 
 
+async def test_who_may_look_reads_what_counts_in_words(person: Person) -> None:
+    selections = {"default": {"steps": [{"keep": {"xpath": "//p[. = '<b>']"}}], "conditions": {"appears": "sale"}}}
+    site = {"url": "https://example.org/", "selections": selections}
+    added = await person.web.api("POST", "/sites", site, headers={"Authorization": "Bearer secret-token"})
+    await person.sign_in("max")
+    page = (await person.get(f"/sites/{added.json['id']}")).text
+    assert '<dt>Keep</dt><dd dir="auto">//p[. = &#39;&lt;b&gt;&#39;]</dd>' in page
+    assert "“sale” appears" in page
+    assert 'href="#counts"' in page
+    assert 'action="/sites/1/counts"' not in page
+
+
 async def test_forms_of_other_sessions_and_pages_are_refused(person: Person) -> None:
     await person.sign_in()
     site = {"url": "https://example.org/"}

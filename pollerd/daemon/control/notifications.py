@@ -97,6 +97,18 @@ class NotificationControl:
         await self._store.rules.delete(rule_id, self._clock())
         await self._notifier.reload()
 
+    # Where messages lead.
+
+    @property
+    def public_url(self) -> str:
+        """Where messages say that users reach this daemon, without a slash at its end; empty: they have no links."""
+        return self._notifier.public_url
+
+    async def link_to(self, public_url: str, *, by: str) -> None:
+        """Has messages link to the pages at this URL, until the process ends. Raises InvalidValueError."""
+        await self._notifier.link_to(public_url)
+        self._log.info("public_url_set", url=self.public_url, by=by)
+
     # Channels.
 
     async def add_channel(

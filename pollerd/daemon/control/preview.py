@@ -214,8 +214,8 @@ class PreviewControl:
     ) -> tuple[Media, tuple[PageLine, ...], tuple[str, ...]]:
         """Returns what a page is, its lines, and the selectors of its parts."""
         from pollerd.detection.media import classify
-        from pollerd.detection.selection.picker import lines_of, selectors_of
-        from pollerd.detection.selection.picker_json import json_lines, json_paths
+        from pollerd.detection.selection.picker import parts_of
+        from pollerd.detection.selection.picker_json import json_parts
 
         assert outcome.body is not None
         kinds = classify(outcome.body, outcome.content_type)[0]
@@ -224,11 +224,9 @@ class PreviewControl:
             return media, (), ()
         page = (outcome.body, outcome.content_type)
         if media is Media.JSON:
-            lines = await self._read(context, "page", json_lines, *page)
-            selectors = await self._read(context, "page", json_paths, *page)
+            lines, selectors = await self._read(context, "page", json_parts, *page)
         else:
-            lines = await self._read(context, "page", lines_of, *page, outcome.boxes)
-            selectors = await self._read(context, "page", selectors_of, *page)
+            lines, selectors = await self._read(context, "page", parts_of, *page, outcome.boxes)
         return media, lines, tuple(selectors[:_OFFERED_SELECTORS])
 
     def _forget_oldest(self) -> None:

@@ -30,6 +30,7 @@ LINES_MAX = 5_000
 LINE_MAX = 300
 _REMEMBERED_BYTES = 1024 * 1024
 """Larger pages are read again for each click: a process that remembered them would lack memory for other work."""
+_MATCHED_MOST = 300
 _ANCESTORS = 8
 """How far up a part of a selector is looked for."""
 _CANDIDATES = 120
@@ -124,6 +125,8 @@ class PickedPage:
         self._places: dict[int, int] = {}
         for number, node in enumerate(self.nodes):
             self._places.setdefault(node.mem_id, number)
+        self._matched: dict[str, list[Any]] = {}
+        """Selectors that were tried, which versions and clicks have in common, and what each picks."""
 
     def line_of(self, node: Any) -> int | None:
         """Returns the first line that an element has; None: it has none of its own."""
@@ -131,10 +134,14 @@ class PickedPage:
 
     def matches(self, selector: str) -> list[Any]:
         """Returns what a selector picks; nothing where it cannot be read."""
-        try:
-            return list(self.tree.css(selector))
-        except SelectolaxError:
-            return []
+        if selector not in self._matched:
+            if len(self._matched) >= _MATCHED_MOST:
+                self._matched.clear()
+            try:
+                self._matched[selector] = list(self.tree.css(selector))
+            except SelectolaxError:
+                self._matched[selector] = []
+        return self._matched[selector]
 
     def chosen(self, choice: SelectorChoice) -> list[Any]:
         """Returns what a selector picks; a path of positions is followed here, as lexbor takes too long."""
@@ -208,12 +215,18 @@ def _is_hidden(node: Any) -> bool:
     )
 
 
-def lines_of(body: bytes, content_type: str | None, boxes: Mapping[str, Box] | None = None) -> tuple[PageLine, ...]:
-    """Returns the lines of a page, at most `LINES_MAX`. Raises SelectionLimitError as `PickedPage`.
+def parts_of(
+    body: bytes, content_type: str | None, boxes: Mapping[str, Box] | None = None
+) -> tuple[tuple[PageLine, ...], list[str]]:
+    """Returns the lines of a page, at most `LINES_MAX`, and selectors of its parts, those that last longest first.
 
-    boxes: of its elements, by their `absolute_path`.
+    boxes: of its elements, by their `absolute_path`. Raises SelectionLimitError as `PickedPage`.
     """
     page = _page_of(body, content_type)
+    return _lines(page, boxes), _selectors(page)
+
+
+def _lines(page: PickedPage, boxes: Mapping[str, Box] | None) -> tuple[PageLine, ...]:
     if not boxes or page.tree.body is None:
         return tuple(page.lines)
     box_of, waiting = dict[int, Box | None](), [(page.tree.body, "body")]
@@ -226,11 +239,10 @@ def lines_of(body: bytes, content_type: str | None, boxes: Mapping[str, Box] | N
     return tuple(replace(line, box=box_of.get(node.mem_id)) for line, node in zip(page.lines, page.nodes, strict=True))
 
 
-def selectors_of(body: bytes, content_type: str | None) -> list[str]:
-    """Returns selectors of the parts of a page, those that last longest first. Raises as `PickedPage`."""
+def _selectors(page: PickedPage) -> list[str]:
     costs: dict[str, float] = {}
     seen = set[int]()
-    for line in _page_of(body, content_type).nodes:
+    for line in page.nodes:
         for node in (line, *_ancestors(line)):
             if node.mem_id in seen:
                 break
@@ -548,7 +560,7 @@ def _paired_lines(page: PickedPage, other: PickedPage) -> dict[int, int]:
 def offers(bodies: Sequence[tuple[bytes, str | None]], line: int, texts: Sequence[str] = ()) -> list[Offer]:
     """Returns what a click on a line of a page can mean: the element, what is around it, all like it, its value.
 
-    bodies: versions of the page with their content types, newest first. line: of the newest, as in `lines_of`. texts:
+    bodies: versions of the page with their content types, newest first. line: of the newest, as in `parts_of`. texts:
     of stored versions; labels that are not in all of them are not used. Empty if there is no such line. Raises
     SelectionLimitError as `PickedPage`.
     """

@@ -26,15 +26,23 @@ _NAME_MAX = 200
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def json_lines(body: bytes, content_type: str | None) -> tuple[PageLine, ...]:
-    """Returns the values of a document in its order, a line each, at most `LINES_MAX`; none if it cannot be read."""
-    return tuple(PageLine("json", len(path) - 1, _line(path, value)) for path, value in _values_of(body, content_type))
+def json_parts(body: bytes, content_type: str | None) -> tuple[tuple[PageLine, ...], list[str]]:
+    """Returns the values of a document in its order, a line each, at most `LINES_MAX`, and their paths.
+
+    Paths are the same for all entries of a list. There are none of either if it cannot be read.
+    """
+    values = list(_values_of(body, content_type))
+    lines = tuple(PageLine("json", len(path) - 1, _line(path, value)) for path, value in values)
+    paths = (
+        _written(tuple("*" if isinstance(key, int) else key for key in path), stars=True) for path, _value in values
+    )
+    return lines, list(dict.fromkeys(paths))
 
 
 def json_offers(bodies: Sequence[tuple[bytes, str | None]], line: int, texts: Sequence[str] = ()) -> list[Offer]:
     """Returns what a click on a line of a document can mean: the value, what it belongs to, that of all entries.
 
-    bodies: versions with their content types, newest first. line: of the newest, as in `json_lines`. texts: not used.
+    bodies: versions with their content types, newest first. line: of the newest, as in `json_parts`. texts: not used.
     Empty if there is no such line.
     """
     lines = list(_values_of(*bodies[0]))
@@ -55,16 +63,6 @@ def json_offers(bodies: Sequence[tuple[bytes, str | None]], line: int, texts: Se
         part = made[0]
         made.append(Offer("value", part.selectors, 1, part.versions, text, kind))
     return [offer for offer in made if offer is not None]
-
-
-def json_paths(body: bytes, content_type: str | None) -> list[str]:
-    """Returns the paths of a document, the same for all entries of a list, in its order."""
-    return list(
-        dict.fromkeys(
-            _written(tuple("*" if isinstance(key, int) else key for key in path), stars=True)
-            for path, _value in _values_of(body, content_type)
-        )
-    )
 
 
 def _values_of(body: bytes, content_type: str | None) -> Iterator[tuple[Path, Any]]:

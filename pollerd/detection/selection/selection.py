@@ -31,6 +31,7 @@ from pollerd.detection.selection.steps.documents import (
     kept_of_json,
     read_feed,
     texts_in_json,
+    without_json,
 )
 from pollerd.detection.selection.steps.page import HtmlPage, compile_expression, kind_of
 from pollerd.detection.selection.steps.plan import SelectionPlan, compile_plan
@@ -282,6 +283,13 @@ class _Reader:
         ]
         return not any(isinstance(expression, CssSelector | JsonPath) for expression in expressions)
 
+    @property
+    def _by_jsonpath(self) -> bool:
+        """Whether parts are named by JSONPath; then all of them are."""
+        return any(isinstance(path, JsonPath) for path in self._plan.removals) or any(
+            "jsonpath" in keep.kinds for keep in self._plan.keeps
+        )
+
     def _unfit(self, media: Media) -> Selected:
         field = self._plan.keeps[0].field if self._plan.keeps else "steps"
         advice = f"; {_(_IN_FEEDS)}" if media is Media.FEED else ""
@@ -291,7 +299,7 @@ class _Reader:
 
     def _html(self, text: bytes) -> Selected:
         plan = self._plan
-        if any("jsonpath" in keep.kinds for keep in plan.keeps):
+        if self._by_jsonpath:
             return self._unfit(Media.HTML)
         page = HtmlPage(text, self._reader)
         readings, language = self._html_values(page), None if self._reader == FIRST_READER else page.language
@@ -323,7 +331,7 @@ class _Reader:
         return texts_in_json(document, path, with_currency=with_currency)
 
     def _json(self, text: bytes) -> Selected:
-        if any(kinds - {"jsonpath"} for kinds in (keep.kinds for keep in self._plan.keeps)) or self._plan.removals:
+        if (self._plan.keeps or self._plan.removals) and not self._by_jsonpath:
             return self._unfit(Media.JSON)
         plain = normalise(text, "application/json", self._reader)
         lines = self._reader != FIRST_READER and parsed(text) is not None
@@ -335,6 +343,9 @@ class _Reader:
             if isinstance(value.expression, JsonPath)
         }
         readings |= self._unread(_("JSON has no elements"), readings)
+        if self._plan.removals:
+            text = without_json(text, self._plan.removals)
+            plain = normalise(text, "application/json", self._reader)
         if not self._plan.keeps:
             return Selected(plain.media, plain.content, readings=readings)
         content, missing = kept_of_json(text, self._plan.keeps)

@@ -366,6 +366,8 @@ _VALUE_OPTIONS: Mapping[str, tuple[str, ...]] = dict.fromkeys(
 _ANY_OPTION = frozenset({"in", "against", "unless_left_below"})
 CONTENT_TESTS = tuple(_CONTENT_TESTS)
 """Names of the tests of a leaf beside `value`."""
+VALUE_TESTS = tuple(_VALUE_TESTS)
+"""Names of the tests of a `value` leaf."""
 
 
 MAX_DEPTH = 5

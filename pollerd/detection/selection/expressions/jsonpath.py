@@ -35,7 +35,7 @@ _BARE_NAME = re.compile(r"\?\s*\(?\s*([A-Za-z_]\w*)\s*(?:[<>=!]|\)|\]|$)")
 class JsonPath:
     """A checked path. Pickled as its text; to be used in one thread at a time."""
 
-    def __init__(self, field: str, path: str, run: Callable[[Any], list[Any]]) -> None:
+    def __init__(self, field: str, path: str, run: Callable[[Any], list[tuple[Any, Any, int | str]]]) -> None:
         self.field, self.path = field, path
         """Where it was set; as it was set."""
         self._run = run
@@ -45,11 +45,22 @@ class JsonPath:
 
         Raises `SelectionLimitError`: more than 1,000,000 values were looked at, or `..` went deeper than 500.
         """
-        return [match for match, _holder in self._run(value)]
+        return [match for match, _holder, _key in self._run(value)]
 
     def find_held(self, value: Any) -> list[tuple[Any, Any]]:
         """Returns what `find` does, each with the object or array that holds it."""
-        return self._run(value)
+        return [(match, holder) for match, holder, _key in self._run(value)]
+
+    def remove(self, value: Any) -> None:
+        """Removes what it selects from a JSON value, which stays itself. Raises as `find`."""
+        places: dict[int, tuple[list[Any], set[int]]] = {}
+        for _match, holder, key in self._run(value):
+            if isinstance(holder, dict):
+                holder.pop(key, None)
+            elif isinstance(holder, list) and isinstance(key, int):
+                places.setdefault(id(holder), (holder, set()))[1].add(key)
+        for array, selected in places.values():
+            array[:] = [entry for place, entry in enumerate(array) if place not in selected]
 
     def __reduce__(self) -> tuple[object, ...]:
         return (compile_jsonpath, (self.field, self.path))

@@ -58,18 +58,20 @@ class JsonPathBudget:
 
 
 class CountedNode(JSONPathNode):
-    """A value that counts its children, and knows what holds it, but not its place: nobody asks for that."""
+    """A value that counts its children, and knows what holds it, and where."""
 
-    __slots__ = ("_budget", "holder")
+    __slots__ = ("_budget", "holder", "key")
 
-    def __init__(self, value: object, root: JSONValue, budget: JsonPathBudget, holder: object = None) -> None:
+    def __init__(
+        self, value: object, root: JSONValue, budget: JsonPathBudget, holder: object = None, key: int | str = ""
+    ) -> None:
         super().__init__(value=value, location=(), parent=None, root=root)
-        self._budget, self.holder = budget, holder
+        self._budget, self.holder, self.key = budget, holder, key
 
     def new_child(self, value: object, key: int | str, parent: JSONPathNode | None) -> CountedNode:
         """Returns a child."""
         self._budget.spend(1)
-        return CountedNode(value, self.root, self._budget, self.value)
+        return CountedNode(value, self.root, self._budget, self.value, key)
 
 
 class BoundedQuery(JSONPathQuery):
@@ -266,7 +268,10 @@ class BoundedEnvironment(JSONPathEnvironment):
         """Returns the checked path."""
         return BoundedQuery(env=self, segments=self.compile(path).segments)
 
-    def values(self, query: BoundedQuery, value: Any) -> list[tuple[Any, Any]]:
-        """Returns what a path selects, each with the object or array that holds it. Raises `SelectionLimitError`."""
+    def values(self, query: BoundedQuery, value: Any) -> list[tuple[Any, Any, int | str]]:
+        """Returns what a path selects, each with the object or array that holds it, and its key or place there.
+
+        Raises `SelectionLimitError`.
+        """
         self.budget = JsonPathBudget(self._refusal.field)
-        return [(node.value, getattr(node, "holder", None)) for node in query.finditer(value)]
+        return [(node.value, getattr(node, "holder", None), getattr(node, "key", "")) for node in query.finditer(value)]

@@ -91,6 +91,15 @@ def _field(entry: FeedEntry, name: str) -> str:
 _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2
 
 
+def without_json(text: bytes, removals: Iterable[Expression]) -> bytes:
+    """Returns a JSON document without what the paths select. Raises SelectionLimitError if that takes too long."""
+    value = media.parsed(text)
+    for path in removals:
+        assert isinstance(path, JsonPath)
+        path.remove(value)
+    return orjson.dumps(value)
+
+
 def kept_of_json(text: bytes, keeps: Sequence[Keep]) -> tuple[bytes, str]:
     """Returns what is kept, and the position of a step that matched nothing; empty: all matched.
 

@@ -95,10 +95,10 @@ def compile_keep(field: str, step: Mapping[str, Any]) -> Keep:
 
 
 def compile_removals(field: str, value: object) -> Sequence[Expression]:
-    """Compiles `{"css": ...}`, `{"xpath": ...}` or a list of them. Raises InvalidValueError."""
+    """Compiles `{"css": ...}`, `{"xpath": ...}`, `{"jsonpath": ...}` or a list of them. Raises InvalidValueError."""
     many = isinstance(value, list)
     return [
-        compile_expression(f"{field}[{i}]" if many else field, expression, ("css", "xpath"))
+        compile_expression(f"{field}[{i}]" if many else field, expression, ("css", "xpath", "jsonpath"))
         for i, expression in enumerate(one_or_more(field, value, ALTERNATIVES_MAX))
     ]
 

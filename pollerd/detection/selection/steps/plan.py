@@ -164,8 +164,8 @@ def _check(plan: SelectionPlan, at: str) -> None:
             raise InvalidValueError(f"{at}: items", _("of a feed: as auto or feed"), f"as {plan.read_as}")
         if plan.keeps or plan.removals:
             raise InvalidValueError(f"{at}: items", _("without keep and remove, which fit pages"), "both")
-    used = {kind for keep in plan.keeps for kind in keep.kinds}
-    if "jsonpath" in used and (len(used) > 1 or plan.removals):
+    used = _kinds(plan.removals) | {kind for keep in plan.keeps for kind in keep.kinds}
+    if "jsonpath" in used and len(used) > 1:
         raise InvalidValueError(at, _("css and xpath for pages, or jsonpath for JSON"), ", ".join(sorted(used)))
     for earlier, later in zip(plan.keeps, plan.keeps[1:], strict=False):
         if len(earlier.kinds | later.kinds) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -184,6 +185,44 @@ def test_css_on_a_feed_says_what_to_use() -> None:
         assert "which is feed; in a feed, CSS selects nothing: use the step items, or xpath" in missing
     readings = read([], ATOM, "text/xml", values={"id": {"kind": "number", "from": {"css": "id"}}}).readings
     assert "use the step items, or xpath" in readings["id"].problem
+
+
+@pytest.mark.parametrize(
+    ("steps", "kept"),
+    [
+        (
+            [{"remove": {"jsonpath": "$.at"}}, {"keep": {"jsonpath": "$"}}],
+            {"data": [{"id": 7, "status": "open"}, {"id": 8, "status": None}]},
+        ),
+        ([{"remove": {"jsonpath": "$..status"}}], {"at": 1, "data": [{"id": 7}, {"id": 8}]}),
+        (
+            [{"remove": [{"jsonpath": "$.data[?@.id == 7]"}, {"jsonpath": "$.at"}]}],
+            {"data": [{"id": 8, "status": None}]},
+        ),
+        ([{"remove": {"jsonpath": "$.data[-1, 0, -1]"}}], {"at": 1, "data": []}),
+        ([{"remove": {"jsonpath": "$.data[*]['status', 'id']"}}], {"at": 1, "data": [{}, {}]}),
+        (
+            [{"remove": {"jsonpath": "$.none"}}, {"remove": {"jsonpath": "$.data[::2]"}}],
+            {"at": 1, "data": [{"id": 8, "status": None}]},
+        ),
+        ([{"remove": {"jsonpath": "$"}}], {"at": 1, "data": [{"id": 7, "status": "open"}, {"id": 8, "status": None}]}),
+    ],
+)
+def test_fields_of_json_are_removed(steps: list[Any], kept: object) -> None:
+    values = {"at": {"kind": "number", "from": {"jsonpath": "$.at"}}}
+    selected = read(steps, JSON, "application/json", values=values)
+    assert (selected.media, orjson.loads(selected.content), selected.missing) == (Media.JSON, kept, "")
+    assert selected.readings["at"].number == 1, "of the whole document, as of a page"
+    assert "does not fit the page" in read(steps, PAGE).missing
+    with pytest.raises(InvalidValueError, match="css and xpath for pages, or jsonpath for JSON"):
+        read([*steps[:1], {"keep": {"css": "a"}}])
+
+
+def test_of_lines_of_json_fields_are_removed_and_kept() -> None:
+    steps = [{"remove": {"jsonpath": "$[*].at"}}, {"keep": {"jsonpath": "$[1]"}}]
+    assert orjson.loads(read(steps, b'{"id": 1, "at": 5}\n{"id": 2, "at": 6}\n', "application/json").content) == {
+        "id": 2
+    }
 
 
 def test_json_lines_are_read_by_jsonpath() -> None:
