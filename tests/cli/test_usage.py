@@ -31,10 +31,7 @@ def refused(path: str, command: Any, *arguments: str) -> str | None:
         with command.make_context(path, list(arguments)):
             return None
     except UsageError as error:
-        if type(error).__name__ == "NoArgsIsHelpError":
-            return None
-        assert type(error) is UsageError, (path, arguments)
-        return str(error.message)
+        return None if type(error).__name__ == "NoArgsIsHelpError" else str(error.format_message())
 
 
 def every_command() -> list[tuple[str, Any]]:
