@@ -192,7 +192,7 @@ def _unknown(request: Request, field: str, place: Sequence[str | int], value: ob
     if len(place) != len(("body", "field")) or not (isinstance(body, type) and issubclass(body, BaseModel)):
         return refusal(field, _("unknown field"), value)
     known = list(body.model_fields)
-    return unknown_name(field, N_("field"), str(place[-1]), known, f"known: {', '.join(known)}", value)
+    return unknown_name(field, N_("field"), str(place[-1]), known, value)
 
 
 def _shown(value: object) -> object:

@@ -61,9 +61,15 @@ class Pages:
     """Pages that change Poisson, a source that announces changes and gives false signals, and the polls of a policy."""
 
     def __init__(
-        self, policy: Allocator, sites: int, recall: float, false_rate: float, seed: int = 1, late: int = 0
+        self,
+        policy: Allocator,
+        sites: int,
+        recall: float,
+        false_rate: float | NDArray[np.float64],
+        seed: int = 1,
+        late: int = 0,
     ) -> None:
-        """late: polls from a change to the signal that announces it."""
+        """false_rate: 1/s, of all pages or of each; late: polls from a change to the signal that announces it."""
         self.on_the_way = deque[NDArray[np.int64]]([np.empty(0, np.int64)] * late)
         self.policy, self.sites, self.recall, self.false_rate = policy, sites, recall, false_rate
         self.rng = np.random.default_rng(seed)
@@ -292,6 +298,16 @@ def test_a_delay_without_dates_is_learned_from_polls_that_signals_call_for() -> 
         assert (of.new_share(age, rates)[0] > 0.9) == (late == 0)
     assert learned[0] < 0.01
     assert 0.04 < learned[1] < 0.2
+
+
+def test_false_signals_of_fast_pages_are_not_taken_for_late_ones() -> None:
+    """Half of each page's signals are false: most of those of pages that are polled often, as if they were late."""
+    policy, sites = made(80), 80
+    assert isinstance(policy, Whittle)
+    policy.add_source(0, np.arange(sites))
+    Pages(policy, sites, 0.9, 0.9 * rates_of(sites)).run(20 * sites)
+    of = policy.signals.sources[0]
+    assert of.late / of.learned_cycle < 0.03
 
 
 def test_delays_are_learned_by_bayes_rule_and_only_of_pushed_sources_without_dates() -> None:
