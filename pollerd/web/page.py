@@ -350,6 +350,7 @@ class Page:
             "unread": self.unread,
             "theme": self.theme,
             "has_topic": self.web.setting("topic") != "",
+            "has_browser": self.web.setting("browser") != "",
         }
 
 
