@@ -9,8 +9,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from pollerd.site_settings import ACCESS_SETTINGS, SITE_SETTINGS
-from pollerd.web.fetch_form import OF_SITE, HoursRow, hours_of, rows_of
+from pollerd.site_settings import ACCESS_SETTINGS, SITE_SETTINGS, DayWindow, Windows
+from pollerd.web.fetch_form import OF_SITE, HoursRow, hours_in_words, hours_of, rows_of
 from tests.support.origin import Origin
 from tests.support.origin import Page as Served
 from tests.web.conftest import NewReader, Web
@@ -360,3 +360,36 @@ async def test_parts_of_a_site_are_tabs(busy: Web, new_reader: NewReader, script
     await page.go_back()
     await page.locator("#changes").wait_for(state="visible")
     assert reader.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("openings", "words"),
+    [
+        ([("mon tue wed thu fri", "08:00", "18:00")], "Mon–Fri 8–18 (UTC)"),
+        ([("sat mon", "00:00", "24:00"), ("sun", "09:30", "10:00")], "Mon, Sat 0–24, Sun 9:30–10 (UTC)"),
+        ([("fri sat sun mon", "22:00", "00:30")], "Mon, Fri–Sun 22–0:30 (UTC)"),
+        ([("", "08:00", "09:00")], "every day 8–9 (UTC)"),
+        ([("sun sat fri thu wed tue mon", "08:00", "09:00")], "every day 8–9 (UTC)"),
+    ],
+)
+def test_hours_are_said_in_words(openings: list[tuple[str, str, str]], words: str) -> None:
+    windows = Windows("UTC", tuple(DayWindow(tuple(days.split()), begins, ends) for days, begins, ends in openings))
+    assert hours_in_words(windows) == words
+    assert hours_in_words(None) == ""
+
+
+async def test_the_form_says_the_hours_that_are_saved_and_whether_there_is_a_browser(web: Web) -> None:
+    await web.api.add("https://example.org/")
+    page = (await web.get("/sites/1")).text
+    assert "Saved: " not in page
+    assert "--browser" not in page, "settings are not known"
+    settings = web.api.app.state.web.settings
+    settings["browser"] = ("", "default")
+    for path in ("/sites/1", "/sites/1/when"):
+        assert "pollerd runs without <code>--browser</code>" in (await web.get(path)).text
+    settings["browser"] = ("/usr/bin/chromium", "flag")
+    sent = {"painted": "1", "hour": "mon-8", "zone": "Europe/Vienna"}
+    assert (await web.post("/sites/1/when", sent)).status == 303
+    page = (await web.get("/sites/1")).text
+    assert "Saved: Mon 8–9 (Europe/Vienna)." in page
+    assert "--browser" not in page
