@@ -1,6 +1,7 @@
-"""How long the selectors last that a click chooses, compared with absolute paths.
+"""How long the selectors last that a click chooses, compared with absolute paths; and how long a click takes.
 
     python benchmarks/picker.py --traces DIR [--skip 12] [--lines 40] [--seed 1]
+    python benchmarks/picker.py --clicks 20 [--bytes 500000]
 
 DIR holds `load.py` with page histories (`peer_runs/contents.py` says what is asked of it). Lines of pages are picked by
 chance, each from one version alone. Two rows:
@@ -12,18 +13,31 @@ chance, each from one version alone. Two rows:
   right if it picks an element that has just this text.
 
 Prints how many selectors fail, of those that a click chooses and of absolute paths, and the ratio.
+
+With `--clicks` a daemon polls a served page of so many bytes until three versions are stored, and the form reads each,
+too. Then lines that are picked by chance are clicked over HTTP as the page's script does it, and what each offers first
+is taken. Prints how long the first click and the later ones took until their answers were there.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import html as markup
 import random
+import re
+import statistics
+import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+from aiohttp import web
+from daemon_process import DaemonProcess
 from lxml import etree, html
 from peer_runs.contents import pages
 
@@ -163,14 +177,117 @@ def _texts(nodes: Sequence[Any]) -> list[str]:
     return [" ".join((node.text_lexbor() or "").split()) for node in nodes]
 
 
+VERSIONS = 3
+
+
+def shop(version: int, size: int) -> str:
+    """A page of a shop of so many bytes: a list of things with prices, of which some differ between versions."""
+    cards, length, n = list[str](), 0, 0
+    while length < size:
+        price = f"€ {n * 7 % 900 + (version if n % 50 == 0 else 0)}.00"
+        cards.append(
+            f'<li class="card css-{n:x}a1"><a href="/thing/{n}"><h3>Thing number {n}</h3></a>'
+            f'<p class="price">{price}</p><p>Words about thing {n}, which is a good one.</p></li>\n'
+        )
+        length, n = length + len(cards[-1].encode()), n + 1
+    return f'<html lang="en"><body><h1>Shop</h1><main><ul id="things">{"".join(cards)}</ul></main></body></html>'
+
+
+class Clicks:
+    """A daemon that watches one page, and the form of that page."""
+
+    def __init__(self, session: aiohttp.ClientSession, root: str) -> None:
+        self._session, self._root = session, root
+        self._form = [("selection", "default"), ("keep", ""), ("keep_how", "elements")]
+
+    async def stored(self) -> int:
+        """How many versions of the page are stored."""
+        async with self._session.get(f"{self._root}/api/v1/sites/1") as site:
+            was_read = int((await site.json())["polls"] > 0)
+        async with self._session.get(f"{self._root}/api/v1/changes?site=1") as changes:
+            return was_read + len((await changes.json())["items"])
+
+    async def press(self, button: str, value: str) -> tuple[float, str]:
+        """Presses a button of the form: the seconds until the answer is there, and the answer."""
+        began = time.perf_counter()
+        data, headers = [*self._form, (button, value)], {"X-Fragment": "1"}
+        async with self._session.post(f"{self._root}/sites/1/counts", data=data, headers=headers) as answer:
+            text = await answer.text()
+            if answer.status != 200:
+                raise SystemExit(f"{button}={value}: {answer.status} {text[:300]}")
+        return time.perf_counter() - began, text
+
+
+async def clicked(count: int, size: int, rng: random.Random) -> None:
+    """Measures clicks, and prints how long they took."""
+    version = 1
+
+    async def page(_request: web.Request) -> web.Response:
+        return web.Response(text=shop(version, size), content_type="text/html")
+
+    app = web.Application()
+    app.router.add_get("/shop", page)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    with tempfile.TemporaryDirectory(prefix="pollerd-clicks-") as folder:
+        daemon = DaemonProcess(Path(folder))
+        daemon.start(
+            [f"http://127.0.0.1:{runner.addresses[0][1]}/shop"],
+            "--budget",
+            "5",
+            "--min-interval",
+            "1",
+            "--max-interval",
+            "1",
+        )
+        try:
+            await daemon.ready()
+            async with aiohttp.ClientSession() as session:
+                form = Clicks(session, daemon.root)
+                for version in range(1, VERSIONS + 1):
+                    while await form.stored() < version:  # noqa: ASYNC110 (another process stores them)
+                        await asyncio.sleep(0.1)
+                    await form.press("read", "1")
+                async with session.post(f"{daemon.root}/api/v1/sites/1/pause") as answer:
+                    answer.raise_for_status()
+                await _click(form, count, shop(version, size), rng)
+        finally:
+            daemon.end()
+            await runner.cleanup()
+
+
+async def _click(form: Clicks, count: int, page: str, rng: random.Random) -> None:
+    lines = len(PickedPage(page.encode(), TYPE).lines)
+    print(f"{len(page.encode()):,} bytes, {lines:,} lines, {VERSIONS} versions")
+    offered, taken = list[float](), list[float]()
+    for _ in range(count):
+        seconds, text = await form.press("pick", str(rng.randrange(lines)))
+        offered.append(seconds)
+        take = re.search(r'name="take" value="([^"]+)"', text)
+        if take is None:
+            raise SystemExit(f"nothing was offered: {text[:300]}")
+        taken.append((await form.press("take", markup.unescape(take[1])))[0])
+    for name, taking in (("click to its offers", offered), ("taken to its preview", taken)):
+        first, later = 1_000 * taking[0], [1_000 * one for one in taking[1:]]
+        print(f"{name}: first {first:.0f} ms, then median {statistics.median(later):.0f} ms, worst {max(later):.0f} ms")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--traces", type=Path, required=True)
+    parser.add_argument("--traces", type=Path, help="folder with page histories; needed without --clicks")
+    parser.add_argument("--clicks", type=int, default=0, help="clicks to time (default: none, selectors are compared)")
+    parser.add_argument("--bytes", type=int, default=500_000, help="of the page that is clicked (default %(default)s)")
     parser.add_argument("--skip", type=int, default=0, help="pages to leave out at the start (default %(default)s)")
     parser.add_argument("--pages", type=int, default=100, help="most pages (default %(default)s)")
     parser.add_argument("--lines", type=int, default=40, help="most lines of each page (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    if options.clicks:
+        asyncio.run(clicked(options.clicks, options.bytes, random.Random(options.seed)))
+        return
+    if options.traces is None:
+        parser.error("--traces or --clicks")
     histories = [page.bodies for page in pages(options.traces).values() if page.media == "text/html"]
     rng = random.Random(options.seed)
     mutated, history = Tally(), Tally()

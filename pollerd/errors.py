@@ -23,7 +23,8 @@ mapped where they enter, with their cause kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pollerd.masking import masked
 from pollerd.quantities import soon
@@ -77,43 +78,113 @@ def refusal(field: str, sentence: str, given: object = None) -> InvalidValueErro
     return InvalidValueError(field, sentence, given, sentence=True)
 
 
-_LISTED_MOST = 6
+_LISTED_MOST = 60
 """Known names that are listed where none is near."""
 _LONGEST_NAME = 60
 
 
 def unknown_name(
-    field: str, what: str, name_given: str, known: Sequence[str], more: str = "", value: object = None
+    field: str, what: str, name_given: str, known: Sequence[str], value: object = None
 ) -> InvalidValueError:
-    """Returns the error for a name that is not known: with the nearest known one, or all if there are few, or `more`.
+    """Returns the error for a name that is not known: with the nearest known one, or all known ones.
 
     what: the kind of thing that it names, such as "setting". value: what was given under that name, for REST.
     """
     near = nearest(name_given, known, most=1)
     if near:
         hint = _("did you mean {near}?", near=near)
-    elif len(known) <= _LISTED_MOST:
-        hint = _("known: {names}", names=", ".join(known)) if known else _("there is no {thing}", thing=_(what))
+    elif known:
+        hint = _("known: {names}", names=", ".join(known)) if len(known) <= _LISTED_MOST else ""
     else:
-        hint = more
+        hint = _("there is no {thing}", thing=_(what))
     name = "" if field.rpartition(".")[2] == name_given else f" {masked(name_given[:_LONGEST_NAME])!r}"
     sentence = _("unknown {thing}{name}", thing=_(what), name=name)
     return refusal(field, f"{sentence}; {hint}" if hint else sentence, value)
 
 
-def nearest(text: str, names: Sequence[str], most: int = 3) -> str:
-    """Returns the names that look most like the given one, joined by commas; empty if none does."""
-    from difflib import get_close_matches
+def nearest(text: str, names: Iterable[str], most: int = 3) -> str:
+    """Returns the names that were most likely meant, joined by commas; empty if none is near.
 
-    lower = {name.lower(): name for name in names}
-    close_matches = get_close_matches(text[:_LONGEST_NAME].lower(), list(lower), n=most)
-    return ", ".join(lower[name] for name in close_matches)
+    First those that begin alike, then those with few letters that differ, then those that contain the text.
+    """
+    given = _plain(text[:_LONGEST_NAME])
+    ranked = sorted((rank, name) for name in names if (rank := _distance_rank(given, _plain(name))) is not None)
+    return ", ".join(name for _rank, name in ranked[:most])
+
+
+_LETTERS_OF_AN_EDIT = 3
+"""Letters of a name for each that can differ; shorter names are too much alike to guess."""
+_MOST_EDITS = 3
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("-", "_")
+
+
+def _distance_rank(given: str, name: str) -> tuple[int, int] | None:
+    """Returns how far a name is from the given one, to be compared; None: too far. Both as `_plain` returns them."""
+    apart = abs(len(name) - len(given))
+    short, long = sorted((given, name), key=len)
+    is_telling = len(short) >= _LETTERS_OF_AN_EDIT and (short is given or 2 * len(short) >= len(long))
+    if is_telling and long.startswith(short):
+        return 0, apart
+    most_edits = min(len(given) // _LETTERS_OF_AN_EDIT, _MOST_EDITS)
+    if apart <= most_edits and (edits := _edits(given, name)) <= most_edits:
+        return 1, edits
+    return (2, apart) if is_telling and short in long else None
+
+
+def _edits(one: str, other: str) -> int:
+    """Returns how many letters are missing, too many, wrong or swapped with the next (optimal string alignment)."""
+    before, last = list[int](), list(range(len(other) + 1))
+    for row, letter in enumerate(one, 1):
+        costs = [row]
+        for column, wanted in enumerate(other, 1):
+            cost = min(last[column] + 1, costs[-1] + 1, last[column - 1] + (letter != wanted))
+            if row > 1 and column > 1 and letter == other[column - 2] and wanted == one[row - 2]:
+                cost = min(cost, before[column - 2] + 1)
+            costs.append(cost)
+        before, last = last, costs
+    return last[-1]
 
 
 def with_nearest(allowed: str, name: str, names: Sequence[str], most: int = 1) -> str:
     """Returns what is allowed, with the nearest names behind if there are any."""
     hint = nearest(name, names, most)
     return _("{allowed} (nearest: {hint})", allowed=allowed, hint=hint) if hint else allowed
+
+
+_ALLOWED = {
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type", "model_attributes_type"), N_("an object")),
+    **dict.fromkeys(("list_type", "tuple_type", "set_type"), N_("a list")),
+    "string_type": N_("a text"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), N_("true or false")),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), N_("a whole number")),
+    **dict.fromkeys(("float_type", "float_parsing"), N_("a number")),
+    "finite_number": N_("a finite number"),
+    **dict.fromkeys(
+        ("datetime_type", "datetime_parsing", "datetime_from_date_parsing"),
+        N_("a date with a time, for example 2026-01-31T12:00:00Z"),
+    ),
+    "greater_than_equal": N_("at least {ge}"),
+    "less_than_equal": N_("at most {le}"),
+    "greater_than": N_("more than {gt}"),
+    "less_than": N_("less than {lt}"),
+    "string_too_short": N_("a text with {min_length} or more characters"),
+    "string_too_long": N_("a text with {max_length} or fewer characters"),
+    "too_short": N_("a list with {min_length} or more entries"),
+    "too_long": N_("a list with {max_length} or fewer entries"),
+}
+"""By the types of pydantic's errors."""
+
+
+def allowed_by(fault: Mapping[str, Any]) -> str:
+    """Returns what a value must be, by one of the errors of pydantic: "a whole number", "at least 1"."""
+    if fault["type"] in _ALLOWED:
+        return _(_ALLOWED[fault["type"]], **fault.get("ctx", {}))
+    if fault["type"] == "literal_error":
+        return str(fault["ctx"]["expected"]).replace(" or ", _(" or "))
+    return str(fault["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
 
 
 class ConfigError(PermanentError):

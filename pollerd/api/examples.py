@@ -596,7 +596,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "utilization": 0.98,
         "spendable": 5.0,
         "binding": "budget",
-        "binding_in_words": "budget binding: 4.9 of 5 polls/s used; a larger one shortens delays",
+        "binding_in_words": "the budget is the limit (4.9 of 5 polls/s): a larger one finds changes sooner",
         "price": 0.021,
         "expected_detections_per_hour_as_scheduled": 312.0,
         "expected_detections_per_hour_uniform": 241.0,

@@ -129,7 +129,7 @@ async def known_query(request: Request) -> None:
     known = list(_query_names(route.dependant))
     for name, value in request.query_params.items():
         if name not in known:
-            raise unknown_name(name, N_("parameter"), name, known, f"known: {', '.join(known)}", shown(name, value))
+            raise unknown_name(name, N_("parameter"), name, known, shown(name, value))
         if len(request.query_params.getlist(name)) > 1:
             raise InvalidValueError(name, _("given once"), _("more than once"))
 

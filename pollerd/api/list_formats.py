@@ -253,7 +253,7 @@ def _header(line: str, delimiter: str) -> list[str]:
     twice = next((name for name in names if names.count(name) > 1), None)
     unknown = next((name for name in names if name not in KNOWN_FIELDS), None)
     if unknown is not None:
-        raise unknown_name("header", N_("column"), masked(unknown), KNOWN_FIELDS, f"known: {', '.join(KNOWN_FIELDS)}")
+        raise unknown_name("header", N_("column"), masked(unknown), KNOWN_FIELDS)
     if twice is not None:
         raise refusal("header", _("column {twice} is there twice", twice=twice))
     if "url" not in names:
@@ -367,9 +367,7 @@ def tag_of(name: str, fields: Mapping[str, Any]) -> TagSettings:
     allowed = [*INHERITED, *access.FIELDS]
     for field in fields:
         if field not in allowed:
-            raise unknown_name(
-                masked(field), N_("setting"), masked(field), list(allowed), f"known: {', '.join(allowed)}"
-            )
+            raise unknown_name(masked(field), N_("setting"), masked(field), list(allowed))
     typed = {field: _typed(field, value) for field, value in fields.items() if value is not None}
     secret = {field: typed.pop(field) for field in access.FIELDS if field in typed}
     if "render" in typed:
@@ -447,7 +445,7 @@ def _check_known(fields: Mapping[str, object]) -> None:
     unknown = fields.keys() - set(KNOWN_FIELDS)
     if unknown:
         name = masked(min(unknown))
-        raise unknown_name(name, N_("setting"), name, KNOWN_FIELDS, f"known: {', '.join(KNOWN_FIELDS)}")
+        raise unknown_name(name, N_("setting"), name, KNOWN_FIELDS)
 
 
 def _spec(values: dict[str, Any]) -> SiteSpec:

@@ -28,6 +28,7 @@ from pollerd.errors import (
     NotFoundError,
     SchemaError,
     TooManyError,
+    allowed_by,
     refusal,
     unknown_name,
 )
@@ -184,11 +185,6 @@ def _entry(request: Request, entry: Mapping[str, Any]) -> InvalidValueError:
     return InvalidValueError(field, allowed_by(entry), value)
 
 
-def allowed_by(entry: Mapping[str, Any]) -> str:
-    """Returns what one of pydantic's errors says that a value must be."""
-    return str(entry["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
-
-
 def _unknown(request: Request, field: str, place: Sequence[str | int], value: object) -> InvalidValueError:
     """Returns that a field is unknown, and, at the top level of the body, the nearest known one."""
     route = request.scope["route"]
@@ -196,7 +192,7 @@ def _unknown(request: Request, field: str, place: Sequence[str | int], value: ob
     if len(place) != len(("body", "field")) or not (isinstance(body, type) and issubclass(body, BaseModel)):
         return refusal(field, _("unknown field"), value)
     known = list(body.model_fields)
-    return unknown_name(field, N_("field"), str(place[-1]), known, f"known: {', '.join(known)}", value)
+    return unknown_name(field, N_("field"), str(place[-1]), known, value)
 
 
 def _shown(value: object) -> object:

@@ -212,7 +212,7 @@ async def _chosen(daemon: ApiPorts, site_id: int, selection: str, name: str | No
             raise refusal("name", _("the selection reads no values"))
         if name is None:
             raise refusal("name", _("give one of {names}", names=", ".join(names)))
-        raise unknown_name("name", N_("value"), name, names, f"known: {', '.join(names)}")
+        raise unknown_name("name", N_("value"), name, names)
     return name
 
 

@@ -204,7 +204,7 @@ def _read(option: Option, value: Any) -> Any:
     try:
         parsed = _READERS[option.kind](value)
         if option.choices and parsed not in option.choices:
-            raise unknown_name(option.name, N_("value"), parsed, option.choices, f"known: {', '.join(option.choices)}")
+            raise unknown_name(option.name, N_("value"), parsed, option.choices)
     except InvalidValueError:
         raise
     except ValueError as error:

@@ -18,12 +18,24 @@ from pollerd.texts import _
 _COLUMNS = ("id", "detected_at", "site_id", "url", "kind", "summary")
 
 
+def _moment(text: str) -> str:
+    """Converts a time for the API: `2h` is two hours ago. Raises typer.BadParameter."""
+    try:
+        return repr(datetime.now(UTC).timestamp() - quantities.seconds(text.removesuffix("ago")))
+    except ValueError:
+        return time_in(text, _("two hours ago"))
+
+
 def changes(
     site: Annotated[str | None, typer.Option(help="Only of this site: id or URL.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only of sites with this tag.")] = None,
     since: Annotated[
         str | None,
-        typer.Option(help="Only changes after 2h (two hours ago), or a time such as 2026-01-31T12:00:00Z."),
+        typer.Option(
+            help="Only changes after 2h (two hours ago), or a time such as 2026-01-31T12:00:00Z.",
+            parser=_moment,
+            metavar="TIME",
+        ),
     ] = None,
     matters: Annotated[
         bool, typer.Option("--matters", help="Only changes that matter by their selection's conditions.")
@@ -45,7 +57,7 @@ def changes(
     """
     with daemon_at(url, token, timeout) as daemon:
         query = {
-            "since": _moment(since),
+            "since": since,
             "tag": tag,
             "site": None if site is None else str(id_of(daemon, site)),
             "matters": "true" if matters else "all",
@@ -87,16 +99,6 @@ def _colour(line: str) -> str | None:
     if line.startswith("@@"):
         return "cyan"
     return {"+": "green", "-": "red"}.get(line[:1])
-
-
-def _moment(text: str | None) -> str | None:
-    """Converts a time for the API: `2h` is two hours ago. Raises typer.BadParameter."""
-    if text is None:
-        return None
-    try:
-        return repr(datetime.now(UTC).timestamp() - quantities.seconds(text.removesuffix("ago")))
-    except ValueError:
-        return time_in(text, _("two hours ago"))
 
 
 def _follow(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Annotated, Any
@@ -14,31 +13,8 @@ from pollerd import __version__
 from pollerd.app.rooms import LAB
 from pollerd.cli.loading import loading
 from pollerd.cli.output import note_options
+from pollerd.cli.usage import UsageError, word
 from pollerd.texts import _
-
-_MEANT = {
-    "--listen": "--host --port --bind --address --api-port --api-host --api",
-    "--budget": "--rate --rps --qps --speed --limit",
-    "--min-interval": "--interval --every --period --frequency --refresh",
-    "--database": "--db --sqlite --postgres --storage",
-    "--log-level": "--verbose --debug --quiet --log",
-    "--max-inflight": "--concurrency --workers --threads --parallel",
-    "--contact": "--user-agent --agent --email",
-    "--select": "--css --xpath --jsonpath --selector --filter",
-    "--headers": "--cookie --cookies --header --user-agent",
-    "--credentials": "--auth --user --password --username",
-    "--render": "--browser --js --javascript --chrome",
-    "--windows": "--hours --schedule --time --times",
-    "--weight": "--priority --importance",
-    "--title": "--name --label",
-    "--tag": "--group --folder --category",
-    "--body": "--data --post",
-}
-"""Option -> names that users of other programs try for it."""
-_NEAR = 0.8
-"""Likeness (0 to 1, of `difflib`) from which an option is offered in place of one that does not exist."""
-
-_UsageError: Any = typer.BadParameter.__base__  # which Typer does not name itself
 
 Commands = Mapping[str, tuple[str, str]]
 """Name -> (module below pollerd.cli and attribute, one line of help)."""
@@ -53,7 +29,7 @@ def group_of(commands: Commands, *, name: str | None = None, help_: str, complet
     class Group(TyperGroup):
         def __init__(self, *arguments: Any, **settings: Any) -> None:
             super().__init__(*arguments, **settings)
-            _translate(self)
+            _prepare(self)
 
         def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
             """Returns the command that `args` begin with, and the remaining arguments."""
@@ -69,10 +45,8 @@ def group_of(commands: Commands, *, name: str | None = None, help_: str, complet
         def invoke(self, ctx: Any) -> Any:
             try:
                 return super().invoke(ctx)
-            except _UsageError as error:
-                if getattr(error, "option_name", None) and hasattr(error, "possibilities"):  # there is no such option
-                    error.possibilities = _meant(error)
-                raise
+            except typer.BadParameter as error:  # of the command itself: those of its parameters have their words
+                raise UsageError(error.message, error.ctx) from error
 
     group = typer.Typer(
         cls=Group,
@@ -88,14 +62,6 @@ def group_of(commands: Commands, *, name: str | None = None, help_: str, complet
     return group
 
 
-def _meant(error: Any) -> list[str]:
-    """Returns the options of the command that its caller probably meant: by another program's name, or by spelling."""
-    parameters = [] if error.ctx is None else error.ctx.command.params
-    options = [spelling for parameter in parameters for spelling in parameter.opts if spelling.startswith("--")]
-    same = [option for option in options if error.option_name in _MEANT.get(option, "").split()]
-    return same or difflib.get_close_matches(error.option_name, options, cutoff=_NEAR)
-
-
 def _loaded(name: str, where: str, line: str) -> Any:
     module, attribute = where.split(":")
     with loading(), LAB.needed():
@@ -106,17 +72,18 @@ def _loaded(name: str, where: str, line: str) -> Any:
         loaded = alone
     command = typer.main.get_command(loaded)
     command.name, command.help = name, command.help or line
-    _translate(command)
+    _prepare(command)
     return command
 
 
-def _translate(command: Any) -> None:
-    """Translates the help of a command that was just made, and of its options and commands."""
+def _prepare(command: Any) -> None:
+    """Translates the help of a command that was just made, its options and commands, and words their errors."""
+    word(command)
     for part in (command, *command.params):
         if getattr(part, "help", None):
             part.help = _(part.help)
     for below in getattr(command, "commands", {}).values():
-        _translate(below)
+        _prepare(below)
 
 
 def _listed() -> None:

@@ -227,15 +227,14 @@ def table_in(file: Path | None) -> dict[str, Any]:
     return plain
 
 
-def json_in(text: str, where: str) -> Any:
-    """Returns the value of a JSON text; where: what errors call it. Raises typer.BadParameter."""
+def json_in(text: str, where: str = "") -> Any:
+    """Returns the value of a JSON text; where: its file. Raises typer.BadParameter."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         place = _("line {lineno}, column {colno}", lineno=error.lineno, colno=error.colno)
-        raise typer.BadParameter(
-            _("{where} is not valid JSON: {msg} ({place})", where=where, msg=error.msg.lower(), place=place)
-        ) from error
+        reason = _("not valid JSON: {msg} ({place})", msg=error.msg.lower(), place=place)
+        raise typer.BadParameter(f"{where}: {reason}" if where else reason) from error
 
 
 def _yaml(data: bytes, file: Path) -> Any:

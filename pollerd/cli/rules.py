@@ -277,10 +277,23 @@ def remove(
     show_done(_("removed the rule {name}", name=stored["name"]), gone, as_json=as_json)
 
 
+def _moment(text: str) -> str:
+    """Converts a time for the API: `2h` is in two hours. Raises typer.BadParameter."""
+    try:
+        return repr(datetime.now(UTC).timestamp() + quantities.seconds(text))
+    except ValueError:
+        return time_in(text, _("in two hours"))
+
+
 @app.command()
 def mute(
     rule: RuleName,
-    until: Annotated[str, typer.Option(help="End: 2h (in two hours), or a time such as 2026-01-31T12:00:00Z.")],
+    until: Annotated[
+        str,
+        typer.Option(
+            help="End: 2h (in two hours), or a time such as 2026-01-31T12:00:00Z.", parser=_moment, metavar="TIME"
+        ),
+    ],
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
@@ -291,7 +304,7 @@ def mute(
     Example: pollerd rules mute prices --until 2h
     """
     with daemon_at(url, token, timeout) as daemon:
-        _show(_muted(daemon, rule, _moment(until)), as_json)
+        _show(_muted(daemon, rule, until), as_json)
 
 
 @app.command()
@@ -306,14 +319,6 @@ def unmute(
 def _muted(daemon: ApiClient, rule: str, until: str | None) -> dict[str, Any]:
     muted: dict[str, Any] = daemon.call("POST", f"/rules/{rule_named(daemon, rule)['id']}/mute", {"until": until})
     return muted
-
-
-def _moment(text: str) -> str:
-    """Converts a time for the API: `2h` is in two hours. Raises typer.BadParameter."""
-    try:
-        return repr(datetime.now(UTC).timestamp() + quantities.seconds(text))
-    except ValueError:
-        return time_in(text, _("in two hours"))
 
 
 def _named(document: dict[str, Any], name: str | None, enabled: bool | None) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def selections(text: str) -> dict[str, Any] | str:
     if not text.startswith(("@", "{", "[")):
         kind = {"$": "jsonpath", "/": "xpath", "(": "xpath"}.get(text[:1], "css")
         return {"default": {"steps": [{"keep": {kind: text}}]}}
-    document = settings_in(Path(text[1:])) if text.startswith("@") else json_in(text, "--select")
+    document = settings_in(Path(text[1:])) if text.startswith("@") else json_in(text)
     if not isinstance(document, dict):
         raise typer.BadParameter(_("must be an expression such as css=#price, a JSON object, or @FILE"))
     return {"default": document} if _OF_ONE & document.keys() else document
@@ -98,7 +98,7 @@ def _plan(text: str) -> Any:
         return text
     if not text.startswith(("@", "{")):
         raise typer.BadParameter(_("must be browser, a JSON object, or @FILE; given: {text!r}", text=text))
-    return settings_in(Path(text[1:])) if text.startswith("@") else json_in(text, "--render")
+    return settings_in(Path(text[1:])) if text.startswith("@") else json_in(text)
 
 
 def _secret(setting: Setting) -> Callable[[str], Any]:

@@ -57,8 +57,8 @@ POLLS_TO_PREDICT = 5
 SHARE = 0.02
 """Largest share of the time spent on finding the binding limit; for long lists the answer is some seconds old."""
 _REMEDIES = {
-    PollLimit.MIN_YIELD: N_("a lower min-yield shortens delays"),
-    PollLimit.TTL: N_("most sites ask to be left alone for so long (respect-ttl)"),
+    PollLimit.MIN_YIELD: N_("a lower min-yield finds changes sooner"),
+    PollLimit.TTL: N_("most sites ask not to be polled sooner (respect-ttl is on)"),
 }
 
 
@@ -81,24 +81,21 @@ class Binding:
     def in_short(self) -> str | None:
         """Returns the text for a line that also shows the rate; None: there is nothing to report."""
         unspent = self.limit in _REMEDIES or self.limit is PollLimit.MIN_SAVING
-        reason = _("budget not binding: {reason}", reason=self.reason) if unspent else self.reason
+        reason = _("budget not used up: {reason}", reason=self.reason) if unspent else self.reason
         return ", ".join(dict.fromkeys(text for text in (reason, self.private, self.closed) if text)) or None
 
     def in_full(self, rate: float, budget: float) -> str:
         """Returns the full text for the user; rate and budget in polls per second."""
         if self.limit is PollLimit.NO_SITES:
             return _("no sites to poll")
-        used = _(
-            "{rate} of {budget:g} polls/s used", rate=f"{rate:.0f}" if rate >= 10 else f"{rate:.2g}", budget=budget
-        )
-        text = (
-            _("budget binding: {used}", used=used)
-            if self.reason is None
-            else _("budget not binding: {used}", used=used)
-        )
-        reason = self.reason or _("a larger one shortens delays")
-        reasons = dict.fromkeys(text for text in (reason, self.private, self.closed) if text)
-        return f"{text}; {', '.join(reasons)}"
+        used = f"{rate:.0f}" if rate >= 10 else f"{rate:.2g}"
+        reasons = ", ".join(dict.fromkeys(text for text in (self.reason, self.private, self.closed) if text))
+        if self.reason is not None:
+            unspent = N_("the budget is not used up ({used} of {budget:g} polls/s): {reasons}")
+            return _(unspent, used=used, budget=budget, reasons=reasons)
+        spent = N_("the budget is the limit ({used} of {budget:g} polls/s): a larger one finds changes sooner")
+        text = _(spent, used=used, budget=budget)
+        return f"{text}; {reasons}" if reasons else text
 
 
 class BindingWatch:
@@ -151,10 +148,8 @@ class BindingWatch:
 def binding(waiting: Waiting, settings: SchedulingSettings, rate: float, budget: float) -> Binding:
     """Returns the binding limit for these counts; `rate` of the budget is used, both in cost per second."""
     limit = waiting.binding(rate, budget)
-    private = (
-        _("{private:,} at private addresses: --allow-private", private=waiting.private) if waiting.private else None
-    )
-    closed = _("closed: {sites:,}", sites=waiting.closed) if waiting.closed else None
+    private = _private(waiting.private) if waiting.private else None
+    closed = _closed(waiting.closed) if waiting.closed else None
     reason = private if limit is PollLimit.PRIVATE else _reason(limit, waiting, settings)
     return Binding(limit, reason, private, closed)
 
@@ -166,42 +161,70 @@ def _reason(limit: PollLimit, waiting: Waiting, settings: SchedulingSettings) ->
         PollLimit.HOST_INTERVAL: _hosts(waiting, settings),
         PollLimit.MIN_SAVING: _saving(waiting),
         PollLimit.MIN_INTERVAL: _interval(waiting, settings),
-        PollLimit.BACKOFF: _("{backing_off:,} backing off after failures", backing_off=waiting.backing_off),
-        PollLimit.ROBOTS: _(
-            "{unreachable:,} wait for a robots.txt that cannot be had", unreachable=waiting.unreachable
+        PollLimit.BACKOFF: n_(
+            "{count} site waits after failures", "{count} sites wait after failures", waiting.backing_off
         ),
-        PollLimit.BLOCKED: _("{blocked:,} blocked by robots.txt or their address", blocked=waiting.blocked),
-        PollLimit.CLOSED: _("closed: {sites:,}", sites=waiting.closed),
-        PollLimit.PAUSED: _("{sites:,} paused", sites=waiting.paused),
-        PollLimit.GONE: _("{sites:,} gone", sites=waiting.gone),
+        PollLimit.ROBOTS: n_(
+            "{count} site waits because its robots.txt cannot be fetched",
+            "{count} sites wait because their robots.txt cannot be fetched",
+            waiting.unreachable,
+        ),
+        PollLimit.BLOCKED: n_(
+            "{count} site is blocked by robots.txt or its address",
+            "{count} sites are blocked by robots.txt or their address",
+            waiting.blocked,
+        ),
+        PollLimit.CLOSED: _closed(waiting.closed),
+        PollLimit.PAUSED: n_("{count} site is paused", "{count} sites are paused", waiting.paused),
+        PollLimit.GONE: n_("{count} site is gone", "{count} sites are gone", waiting.gone),
         **{limit: _(remedy) for limit, remedy in _REMEDIES.items()},
     }
     return reasons.get(limit)
 
 
+def _private(sites: int) -> str:
+    return n_(
+        "{count} site is at a private address (--allow-private)",
+        "{count} sites are at private addresses (--allow-private)",
+        sites,
+    )
+
+
+def _closed(sites: int) -> str:
+    return n_("{count} site is outside its polling hours", "{count} sites are outside their polling hours", sites)
+
+
 def _hosts(waiting: Waiting, settings: SchedulingSettings) -> str:
-    hosts = n_("{count} host", "{count} hosts", waiting.hosts)
     if waiting.crawl_delay:
-        return _("{hosts}: Crawl-delay of robots.txt", hosts=hosts)
-    return _(
-        "{hosts}: --host-interval {host_interval_seconds}",
-        hosts=hosts,
-        host_interval_seconds=quantities.duration(settings.host_interval_seconds),
+        return n_(
+            "{count} host limits polls by a Crawl-delay in robots.txt",
+            "{count} hosts limit polls by a Crawl-delay in robots.txt",
+            waiting.hosts,
+        )
+    return n_(
+        "{count} host is polled at most every {interval} (--host-interval)",
+        "{count} hosts are polled at most every {interval} each (--host-interval)",
+        waiting.hosts,
+        interval=quantities.duration(settings.host_interval_seconds),
     )
 
 
 def _saving(waiting: Waiting) -> str:
     a_day = waiting.polls * DAY_SECONDS
-    checks = _("{a_day:,.{decimals}f} checks a day", decimals=0 if a_day >= 10 else 1, a_day=a_day)
-    return _("each check is to save {saving}; {checks}", saving=quantities.duration(waiting.saving), checks=checks)
+    return _(
+        "a check must be expected to save {saving} (--min-saving), which makes {a_day:,.{decimals}f} checks a day",
+        saving=quantities.duration(waiting.saving),
+        a_day=a_day,
+        decimals=0 if a_day >= 10 else 1,
+    )
 
 
 def _interval(waiting: Waiting, settings: SchedulingSettings) -> str:
     if waiting.own_interval:
-        return _("each waits for its own min_interval")
+        return _("sites wait for their own minimum interval")
     return _(
-        "each waits {min_interval_seconds}: --min-interval",
-        min_interval_seconds=quantities.duration(settings.min_interval_seconds),
+        "each site is polled at most every {interval} (--min-interval)",
+        interval=quantities.duration(settings.min_interval_seconds),
     )
 
 

@@ -61,13 +61,13 @@ class DaemonSettings:
     def __post_init__(self) -> None:
         check_budget(self.budget)
         if self.allocator not in NAMES:
-            raise unknown_name("allocator", N_("policy"), self.allocator, NAMES, "known: " + ", ".join(NAMES))
+            raise unknown_name("allocator", N_("policy"), self.allocator, NAMES)
         if self.objective not in OBJECTIVES:
-            raise unknown_name("objective", N_("goal"), self.objective, OBJECTIVES, "known: " + ", ".join(OBJECTIVES))
+            raise unknown_name("objective", N_("goal"), self.objective, OBJECTIVES)
         SITE["deadline"].check(self.deadline)
         if not set(self.shadows) <= set(NAMES):
             unknown = next(name for name in self.shadows if name not in NAMES)
-            raise unknown_name("shadow", N_("policy"), unknown, NAMES, "known: " + ", ".join(NAMES))
+            raise unknown_name("shadow", N_("policy"), unknown, NAMES)
         for name, allowed in LIVE_LOOP.items():
             allowed.check(getattr(self, name))
 

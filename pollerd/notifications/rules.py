@@ -92,7 +92,7 @@ def check_keys(field: str, fields: Mapping[object, object], known: Sequence[str]
     for key in fields:
         if key not in known:
             name = str(key)[:60]
-            raise unknown_name(f"{field}.{name}", N_("field"), name, known, f"known: {', '.join(known)}")
+            raise unknown_name(f"{field}.{name}", N_("field"), name, known)
 
 
 # Times of a rule: digests, quiet hours, muted until.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.errors import InvalidValueError, refusal, unknown_name
+from pollerd.errors import InvalidValueError, refusal, unknown_name, with_nearest
 from pollerd.site_settings import DAYS, DayWindow, Windows
 from pollerd.texts import N_, _
 
@@ -87,14 +87,8 @@ def zone_of(name: str, field: str) -> ZoneInfo:
     try:
         return _zone_of(name)
     except (LookupError, ValueError, OSError) as error:
-        from difflib import get_close_matches
-
-        known = _zone_names()
-        near = [known[close_match] for close_match in get_close_matches(name.lower()[:64], known, 3)]
-        more = f"; nearest: {', '.join(near)}" if near else ""
-        raise InvalidValueError(
-            field, _("the name of a time zone, such as Europe/Berlin{more}", more=more), name[:64]
-        ) from error
+        allowed = _("the name of a time zone, such as Europe/Berlin")
+        raise InvalidValueError(field, with_nearest(allowed, name, _zone_names(), most=3), name[:64]) from error
 
 
 @lru_cache(maxsize=1024)
@@ -106,12 +100,11 @@ def _zone_of(name: str) -> ZoneInfo:
 
 
 @lru_cache(maxsize=1)
-def _zone_names() -> dict[str, str]:
-    """Returns the names of all zones, by themselves in small letters."""
+def _zone_names() -> list[str]:
+    """Returns the names of all zones."""
     from importlib.resources import files  # `zoneinfo.available_timezones` opens 600 files
 
-    names = files("tzdata").joinpath("zones").read_text(encoding="ascii")
-    return {name.lower(): name for name in names.split()}
+    return files("tzdata").joinpath("zones").read_text(encoding="ascii").split()
 
 
 MAX_WINDOWS = 64

@@ -304,6 +304,14 @@ class HistoryStore(Subject):
         )
 
     @reads
+    def gaps_of_changes(self, connection: Connection, since: float, most: int) -> list[float]:
+        """Returns for the newest changes since a time (epoch s) the seconds between their poll and the one before."""
+        d = change.c
+        dated = (d.detected_at >= since, d.previous_poll_at < d.detected_at)
+        gaps = select(d.detected_at - d.previous_poll_at).where(*dated).order_by(d.id.desc()).limit(most)
+        return list(connection.execute(gaps).scalars())
+
+    @reads
     def found_by_hour(self, connection: Connection, since: float, until: float) -> list[int]:
         """Returns how many changes were detected in each hour from `since` to `until`, epoch s, oldest first."""
         c = change.c.detected_at

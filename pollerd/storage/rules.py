@@ -69,7 +69,7 @@ def _require_channels(connection: Connection, spec: RuleSpec) -> None:
             raise refusal(
                 "channels", _("there is no channel yet; add one first: pollerd channels add NAME --kind KIND")
             )
-        raise unknown_name("channels", N_("channel"), unknown[0], sorted(known), f"known: {', '.join(sorted(known))}")
+        raise unknown_name("channels", N_("channel"), unknown[0], sorted(known))
 
 
 def _require_new_name(connection: Connection, name: str) -> None:

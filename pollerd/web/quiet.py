@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from pollerd.allocation.index import Delays
 from pollerd.storage.history import WorkSum
 from pollerd.web.page import Page
 
@@ -13,6 +17,9 @@ _KEPT_SECONDS = 60.0
 """For so long the numbers are not read again."""
 _CHANGES_ENOUGH = 30
 """Fewer changes say little of how soon they are found."""
+_GAPS_MOST = 10_000
+"""Changes of which half are said to be seen within some time: the newest."""
+_HALF = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,8 @@ class Sooner:
     """Mean seconds from a change to its poll: half of the time since the poll before."""
     equal_delay: float
     """The same if each site were polled equally often: half of the time between two polls of a site."""
+    half_within: float
+    """Seconds within which half of the changes are learned."""
     changes: int
     days: float
     """Time of which it is known."""
@@ -51,20 +60,25 @@ async def quiet_numbers(page: Page) -> QuietNumbers:
         return known[1]
     history = page.ports.store.history
     day, month = await history.work_since(page.now - _DAY_SECONDS), await history.work_since(page.now - _MONTH_SECONDS)
+    gaps = await history.gaps_of_changes(page.now - _MONTH_SECONDS, _GAPS_MOST)
     numbers = QuietNumbers(
         hours=day.seconds / 3_600.0,
         ignored=day.ignored,
         core=day.cpu / day.seconds if day.seconds else None,
         megabytes=day.bytes / 1e6 if day.seconds else None,
-        sooner=sooner(month),
+        sooner=sooner(month, gaps),
     )
     page.web.kept["quiet"] = (page.now, numbers)
     return numbers
 
 
-def sooner(work: WorkSum) -> Sooner | None:
-    """Returns how much sooner changes are learned than with equal timers; None: too little is known."""
+def sooner(work: WorkSum, gaps: Sequence[float]) -> Sooner | None:
+    """Returns how much sooner changes are learned than with equal timers; None: too little is known.
+
+    gaps: seconds between the poll of each change and the one before, > 0. A change is as likely at any time in between.
+    """
     if work.changes < _CHANGES_ENOUGH or not work.polls or work.mean_gap <= 0:
         return None
     equal_delay, delay = work.site_seconds / work.polls / 2.0, work.mean_gap / 2.0
-    return Sooner(equal_delay / delay, delay, equal_delay, work.changes, work.seconds / _DAY_SECONDS)
+    half = Delays(np.array(gaps), np.ones(len(gaps))).quantile(_HALF)
+    return Sooner(equal_delay / delay, delay, equal_delay, half, work.changes, work.seconds / _DAY_SECONDS)

@@ -173,7 +173,10 @@ async def set_public_url(page: Shown, form: Posted, caller: Caller) -> Response:
         async with page.ports.turn:
             await page.ports.control.notifications.link_to(form.text("url"), by=caller)
     except InvalidValueError as error:
-        failed, status = _("Public address: {error}.", error=error.text), HTTPStatus.UNPROCESSABLE_ENTITY
+        failed, status = (
+            _("The public address must be {allowed}.", allowed=error.allowed),
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+        )
         return await alerts_page(page, status=status, failed=failed, browser_address=form.text("url"))
     return page.go("/rules")
 

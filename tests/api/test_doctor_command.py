@@ -38,7 +38,7 @@ async def test_a_line_and_a_verdict_each(api: Api, monkeypatch: pytest.MonkeyPat
     about = ("loop", "database", "link", "budget", "calibration", "max_interval", "noise", "sites", "faults", "commits")
     assert set(about) <= found.keys()
     assert found["database"] == FINE
-    assert "budget: budget not binding: 0 of 5 polls/s used; waiting for the first answers" in result.output
+    assert "budget: the budget is not used up (0 of 5 polls/s): waiting for the first answers" in result.output
     assert found["shadow uniform"] == FINE
     assert found["calibration"] == NOTE
 
@@ -58,7 +58,7 @@ async def test_closed_sites_are_no_fault(api: Api, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(api.control.explainer.binding, "now", lambda: Binding(PollLimit.CLOSED, "closed: 2"))
     result = await examined("--url", api.root)
     assert result.exit_code == 0, result.output
-    assert "budget: budget not binding: 0 of 5 polls/s used; closed: 2" in result.output
+    assert "budget: the budget is not used up (0 of 5 polls/s): closed: 2" in result.output
 
 
 async def test_a_shortage_of_connections_and_descriptors_is_named(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ async def test_a_private_list_names_the_flag(tmp_path: Path) -> None:
         urls.write_text("\n".join(origin.url(f"/{n}") for n in range(4)))
         command = run(tmp_path, str(urls), "--host-interval", "0")
         async with on_terminal(*command, env=environment(TERM="xterm")) as terminal:
-            await terminal.until(lambda screen: "4 at private addresses: --allow-private" in status(screen))
+            await terminal.until(lambda screen: "4 sites are at private" in status(screen))
             warned = [line for line in terminal.screen.lines if "private_addresses" in line]
             terminal.type(b"\x03")
             assert await terminal.ended() == 0
@@ -96,7 +96,9 @@ async def test_the_status_says_what_binds(tmp_path: Path) -> None:
         urls.write_text("\n".join(origin.url(f"/{n}") for n in range(3)))
         command = run(tmp_path, str(urls), "--allow-private", "--host-interval", "0")
         async with on_terminal(*command, env=environment(TERM="xterm")) as terminal:
-            await terminal.until(lambda screen: "(budget not binding: each check is to save 20s; " in status(screen))
+            await terminal.until(
+                lambda screen: "(budget not used up: a check must be expected to save 20s " in status(screen)
+            )
 
 
 async def test_no_terminal_gets_no_escape_codes(tmp_path: Path) -> None:

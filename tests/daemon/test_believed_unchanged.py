@@ -152,11 +152,11 @@ async def test_it_is_said_that_the_budget_does_not_bind(origin: Origin, start: S
         view = running.control.allocation.view()
         assert view.binding == "min_yield"
         assert 0 < view.spendable < 1
-        words = r"budget not binding: [\d.e+]+ of 50 polls/s used; a lower min-yield shortens delays"
+        words = r"the budget is not used up \([\d.e+]+ of 50 polls/s\): a lower min-yield finds changes sooner"
         assert re.fullmatch(words, view.binding_in_words)
         assert (
             running.control.explainer.binding.now().in_short()
-            == "budget not binding: a lower min-yield shortens delays"
+            == "budget not used up: a lower min-yield finds changes sooner"
         )
 
 

@@ -25,42 +25,42 @@ SETTINGS = SchedulingSettings(min_interval_seconds=5_400, min_saving_seconds=0, 
     ("waiting", "used", "words"),
     [
         (Waiting(), 0.0, "no sites: add one with `pollerd sites add URL`"),
-        (Waiting(interval=11), 0.01, "each waits 1.5h: --min-interval"),
-        (Waiting(interval=11, own_interval=True), 0.01, "each waits for its own min_interval"),
+        (Waiting(interval=11), 0.01, "each site is polled at most every 1.5h (--min-interval)"),
+        (Waiting(interval=11, own_interval=True), 0.01, "sites wait for their own minimum interval"),
         (Waiting(interval=11, spendable=5), 0.01, None),
-        (Waiting(belief=11), 0.01, "budget not binding: a lower min-yield shortens delays"),
+        (Waiting(belief=11), 0.01, "budget not used up: a lower min-yield finds changes sooner"),
         (
             Waiting(belief=11, saving=20.0, polls=412 / 86_400),
             0.01,
-            "budget not binding: each check is to save 20s; 412 checks a day",
+            "budget not used up: a check must be expected to save 20s (--min-saving), which makes 412 checks a day",
         ),
         (
             Waiting(belief=1, saving=300.0, polls=2.5 / 86_400),
             0.01,
-            "budget not binding: each check is to save 5m; 2.5 checks a day",
+            "budget not used up: a check must be expected to save 5m (--min-saving), which makes 2.5 checks a day",
         ),
         (
             Waiting(ttl=11),
             0.01,
-            "budget not binding: most sites ask to be left alone for so long (respect-ttl)",
+            "budget not used up: most sites ask not to be polled sooner (respect-ttl is on)",
         ),
         (Waiting(interval=11), 0.95, None),
-        (Waiting(host=1_200, hosts=1), 0.2, "1 host: --host-interval 2s"),
-        (Waiting(host=1_200, hosts=1_000), 0.2, "1,000 hosts: --host-interval 2s"),
-        (Waiting(host=12, hosts=2, crawl_delay=True), 0.2, "2 hosts: Crawl-delay of robots.txt"),
+        (Waiting(host=1_200, hosts=1), 0.2, "1 host is polled at most every 2s (--host-interval)"),
+        (Waiting(host=1_200, hosts=1_000), 0.2, "1,000 hosts are polled at most every 2s each (--host-interval)"),
+        (Waiting(host=12, hosts=2, crawl_delay=True), 0.2, "2 hosts limit polls by a Crawl-delay in robots.txt"),
         (Waiting(unanswered=3), 0.0, "waiting for the first answers"),
-        (Waiting(backing_off=3, interval=2), 0.0, "3 backing off after failures"),
-        (Waiting(unreachable=3, interval=2), 0.0, "3 wait for a robots.txt that cannot be had"),
-        (Waiting(blocked=3, interval=2), 0.0, "3 blocked by robots.txt or their address"),
-        (Waiting(paused=3), 0.0, "3 paused"),
-        (Waiting(gone=3), 0.0, "3 gone"),
-        (Waiting(private=11), 0.0, "11 at private addresses: --allow-private"),
+        (Waiting(backing_off=3, interval=2), 0.0, "3 sites wait after failures"),
+        (Waiting(unreachable=3, interval=2), 0.0, "3 sites wait because their robots.txt cannot be fetched"),
+        (Waiting(blocked=3, interval=2), 0.0, "3 sites are blocked by robots.txt or their address"),
+        (Waiting(paused=3), 0.0, "3 sites are paused"),
+        (Waiting(gone=3), 0.0, "3 sites are gone"),
+        (Waiting(private=11), 0.0, "11 sites are at private addresses (--allow-private)"),
         (
             Waiting(private=1, interval=9),
             0.0,
-            "each waits 1.5h: --min-interval, 1 at private addresses: --allow-private",
+            "each site is polled at most every 1.5h (--min-interval), 1 site is at a private address (--allow-private)",
         ),
-        (Waiting(private=1, interval=9), 1.0, "1 at private addresses: --allow-private"),
+        (Waiting(private=1, interval=9), 1.0, "1 site is at a private address (--allow-private)"),
     ],
 )
 def test_what_binds_most_is_said(waiting: Waiting, used: float, words: str | None) -> None:
@@ -71,24 +71,29 @@ def test_what_binds_most_is_said(waiting: Waiting, used: float, words: str | Non
     ("waiting", "rate", "limit", "words"),
     [
         (Waiting(), 0.0, "no_sites", "no sites to poll"),
-        (Waiting(belief=1), 4.93, "budget", "budget binding: 4.9 of 5 polls/s used; a larger one shortens delays"),
+        (
+            Waiting(belief=1),
+            4.93,
+            "budget",
+            "the budget is the limit (4.9 of 5 polls/s): a larger one finds changes sooner",
+        ),
         (
             Waiting(belief=1),
             0.0213,
             "min_yield",
-            "budget not binding: 0.021 of 5 polls/s used; a lower min-yield shortens delays",
+            "the budget is not used up (0.021 of 5 polls/s): a lower min-yield finds changes sooner",
         ),
         (
             Waiting(interval=1),
             0.0,
             "min_interval",
-            "budget not binding: 0 of 5 polls/s used; each waits 1.5h: --min-interval",
+            "the budget is not used up (0 of 5 polls/s): each site is polled at most every 1.5h (--min-interval)",
         ),
         (
             Waiting(private=2, interval=1),
             0.0,
             "private",
-            "budget not binding: 0 of 5 polls/s used; 2 at private addresses: --allow-private",
+            "the budget is not used up (0 of 5 polls/s): 2 sites are at private addresses (--allow-private)",
         ),
     ],
 )
@@ -119,7 +124,7 @@ async def test_an_allocator_without_chances_leaves_no_site_alone_and_that_is_sai
     scheduler.sites.last_poll[0] = 1e9
     watch = BindingWatch(scheduler=scheduler, meter=BudgetMeter(), clock=lambda: 1e9)
     said = watch.now().in_short() or ""
-    assert said.startswith("each waits 30s: --min-interval")
+    assert said.startswith("each site is polled at most every 30s (--min-interval)")
     assert (f"; {allocator} does not estimate chances of changes: --min-saving has no effect" in said) is not known
     scheduler.adopt(SchedulingSettings(min_saving_seconds=0))
     assert "min-saving" not in (
@@ -168,9 +173,9 @@ async def test_a_long_list_is_counted_beside_the_loop(monkeypatch: pytest.Monkey
     watch = BindingWatch(scheduler=scheduler, meter=BudgetMeter(), clock=lambda: 0.0)
     await watch.ready()
     await watch.ready()
-    assert watch.now().reason == "1 paused", "the first count, too"
-    assert watch.now().reason == "1 paused", "what was found out last, until the count is done"
+    assert watch.now().reason == "1 site is paused", "the first count, too"
+    assert watch.now().reason == "1 site is paused", "what was found out last, until the count is done"
     async with asyncio.timeout(10):
-        while watch.now().reason == "1 paused":
+        while watch.now().reason == "1 site is paused":
             await asyncio.sleep(0.01)
     assert threading.get_ident() not in threads[:2]

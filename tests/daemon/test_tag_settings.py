@@ -109,11 +109,11 @@ async def test_a_site_outside_of_its_windows_is_not_polled(origin: Origin, start
         await running.polled(always, 6)
         assert origin.hits("/closed") == [], "by hand neither"
         view = running.control.explainer.allocation()
-        assert "closed: 1" in view.binding_in_words
+        assert "1 site is outside its polling hours" in view.binding_in_words
         assert (view.sites, view.late_sites) == (2, 0)
         shown = running.control.explainer.binding.now().in_short()
         assert shown is not None
-        assert "closed: 1" in shown
+        assert "1 site is outside its polling hours" in shown
         await put(running, "night", windows=ALWAYS)
         await running.polled(closed, 1)
 

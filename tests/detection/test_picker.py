@@ -39,9 +39,9 @@ def offered(page: str, text: str, *earlier: str, texts: tuple[str, ...] = ()) ->
 def test_a_page_is_parsed_once_for_its_lines_and_its_selectors(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = list[int]()
 
-    def counted(html: bytes, reader: int) -> HtmlPage:
+    def counted(html: bytes) -> HtmlPage:
         parsed.append(len(html))
-        return HtmlPage(html, reader)
+        return HtmlPage(html)
 
     monkeypatch.setattr("pollerd.detection.selection.picker.HtmlPage", counted)
     large = PAGE.encode() + b"<!-- " + b"x" * 1_100_000 + b" -->"  # is not remembered

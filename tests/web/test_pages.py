@@ -540,7 +540,7 @@ async def test_a_missing_public_address_is_set_in_place_until_a_restart(web: Web
     assert f'name="url" value="{web.root}"' in page
     refused = await web.post("/rules/public-url", {"url": "ftp://watch.example.org"})
     assert refused.status == 422
-    assert "Public address: must be an http or https URL without query" in refused.text
+    assert "The public address must be an http or https URL without query." in refused.text
     assert 'value="ftp://watch.example.org"' in refused.text, "what was typed stays"
     for address in ("https://watch.example.org/", "https://other.example.org"):
         assert (await web.post("/rules/public-url", {"url": address})).status == 303

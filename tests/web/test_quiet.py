@@ -57,22 +57,24 @@ async def test_how_much_sooner_agrees_with_the_true_times_of_changes(web: Web) -
     minute = YieldMinute(begin + 30.0, span, 0.0, 0.0, 0.0, polls=polls, cpu=1.0, site_seconds=span * len(ids))
     await store.history.add_yield(minute)
     work = await store.history.work_since(begin)
-    figure = sooner(work)
+    figure = sooner(work, await store.history.gaps_of_changes(begin, 100_000))
     delay = float(np.concatenate(delays).mean())
     equal = uniform_mean_delay(happened, span * len(ids) / polls, begin + span)
     assert figure is not None
     assert figure.changes == found
     assert figure.ratio == pytest.approx(equal / delay, rel=0.3)
+    assert figure.half_within == pytest.approx(float(np.median(np.concatenate(delays))), rel=0.4)
     assert figure.ratio > 1.2, "it is sooner"
 
 
 def test_few_changes_make_no_figure() -> None:
     work = WorkSum(60.0, 100, 0, 0, 0.0, 600.0, 30, 2.0)
-    figure = sooner(work)
+    figure = sooner(work, [1.0, 3.0])
     assert figure is not None
     assert (figure.delay, figure.equal_delay, figure.ratio) == (1.0, 3.0, 3.0)
-    assert sooner(WorkSum(60.0, 100, 0, 0, 0.0, 600.0, 29, 2.0)) is None
-    assert sooner(WorkSum(60.0, 0, 0, 0, 0.0, 0.0, 0, 0.0)) is None
+    assert figure.half_within == pytest.approx(0.75), "half of both: .75 of the first, and .25 of the other"
+    assert sooner(WorkSum(60.0, 100, 0, 0, 0.0, 600.0, 29, 2.0), [2.0]) is None
+    assert sooner(WorkSum(60.0, 0, 0, 0, 0.0, 0.0, 0, 0.0), []) is None
 
 
 async def test_the_page_says_each_number_with_how_it_is_measured(web: Web) -> None:
@@ -86,4 +88,16 @@ async def test_the_page_says_each_number_with_how_it_is_measured(web: Web) -> No
     assert "3,120 differences ignored for you today" in page
     assert "2 % of a core, 14 MB today" in page
     assert "equal timers" not in page, "there are no changes yet"
+    assert "Half of all changes" not in page
     assert page.count('<p class="second">Checks in the last 24 hours') == 1
+
+
+async def test_half_of_the_changes_are_said_once_there_are_thirty(web: Web) -> None:
+    site = await web.api.add("https://example.org/")
+    texts = [str(n) for n in range(32)]
+    await web.poll(site, "https://example.org/", texts)  # a minute apart
+    minute = YieldMinute(time.time() - 1_800.0, 1_800.0, 0.0, 0.0, 0.0, polls=32, cpu=1.2, site_seconds=1_800.0)
+    await web.api.store.history.add_yield(minute)
+    for _ in range(2):
+        assert "Half of all changes seen within 30 s" in (await web.get("/")).text
+        web.api.app.state.web.kept.pop("quiet", None)

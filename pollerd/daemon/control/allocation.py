@@ -71,11 +71,9 @@ class AllocationControl:
         name = self._scheduler.allocator_name if allocator is None else allocator
         goal = self._scheduler.objective if objective is None else objective
         if name not in registry.names():
-            raise unknown_name(
-                "allocator", N_("policy"), name, registry.names(), "known: " + ", ".join(registry.names())
-            )
+            raise unknown_name("allocator", N_("policy"), name, registry.names())
         if goal not in OBJECTIVES:
-            raise unknown_name("objective", N_("goal"), goal, OBJECTIVES, "known: " + ", ".join(OBJECTIVES))
+            raise unknown_name("objective", N_("goal"), goal, OBJECTIVES)
         if deadline is not None:
             SITE["deadline"].check(deadline)
         if self._store.shared is not None:

@@ -30,6 +30,7 @@ LINES_MAX = 5_000
 LINE_MAX = 300
 _REMEMBERED_BYTES = 1024 * 1024
 """Larger pages are read again for each click: a process that remembered them would lack memory for other work."""
+_MATCHED_MOST = 300
 _ANCESTORS = 8
 """How far up a part of a selector is looked for."""
 _CANDIDATES = 120
@@ -124,6 +125,8 @@ class PickedPage:
         self._places: dict[int, int] = {}
         for number, node in enumerate(self.nodes):
             self._places.setdefault(node.mem_id, number)
+        self._matched: dict[str, list[Any]] = {}
+        """Selectors that were tried, which versions and clicks have in common, and what each picks."""
 
     def line_of(self, node: Any) -> int | None:
         """Returns the first line that an element has; None: it has none of its own."""
@@ -131,10 +134,14 @@ class PickedPage:
 
     def matches(self, selector: str) -> list[Any]:
         """Returns what a selector picks; nothing where it cannot be read."""
-        try:
-            return list(self.tree.css(selector))
-        except SelectolaxError:
-            return []
+        if selector not in self._matched:
+            if len(self._matched) >= _MATCHED_MOST:
+                self._matched.clear()
+            try:
+                self._matched[selector] = list(self.tree.css(selector))
+            except SelectolaxError:
+                self._matched[selector] = []
+        return self._matched[selector]
 
     def chosen(self, choice: SelectorChoice) -> list[Any]:
         """Returns what a selector picks; a path of positions is followed here, as lexbor takes too long."""

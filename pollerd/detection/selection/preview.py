@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
-from pollerd.detection.edits import gaps, unmatched
+from pollerd.detection.edits import Gap, gaps, unmatched
 from pollerd.detection.normalise import normalise
 from pollerd.detection.selection.comparing import SelectionDifference, judge, needs_of, readings_of
 from pollerd.detection.selection.selection import Selection, ValueSource, compiled
@@ -51,8 +52,7 @@ def preview(
     stored: current contents of the site by selection, where they were kept by the same steps. earlier: its last
     changes, newest first, likewise. Raises SelectionLimitError where a page takes too long.
     """
-    whole = normalise(body, content_type)
-    lines = whole.content.decode("utf-8", "replace").split("\n") if whole.media is not Media.BINARY else []
+    lines = _whole_lines(body, content_type)
     previews = []
     for selection in compiled(settings).all:
         selected = selection.read(body, content_type, url, pdf_password)
@@ -81,6 +81,22 @@ def preview(
             )
         )
     return tuple(previews)
+
+
+def _whole_lines(body: bytes, content_type: str | None) -> Sequence[str]:
+    """Returns the lines of a whole page, which is looked at again and again while a form is filled in."""
+    return (_remembered_lines if len(body) <= _REMEMBERED_BYTES else _lines_of_page)(body, content_type)
+
+
+_REMEMBERED_BYTES = 1024 * 1024
+
+
+def _lines_of_page(body: bytes, content_type: str | None) -> Sequence[str]:
+    whole = normalise(body, content_type)
+    return whole.content.decode("utf-8", "replace").split("\n") if whole.media is not Media.BINARY else []
+
+
+_remembered_lines = lru_cache(maxsize=2)(_lines_of_page)
 
 
 def _earlier(settings: str, name: str, media: Media, version: EarlierVersion) -> EarlierJudgement:
@@ -180,7 +196,10 @@ def trial(
         kept = next((kept for kept in before.all if kept.name == name), before.all[0])
         if kept.version == selection.version:
             readers[kept_by or ""] = _Recorded(history)
-        elif (projection := _Projection(selection, kept, page)).fits:
+            continue
+        is_whole = not kept_by and page.pdf_password is None
+        base = _whole_lines(page.body, page.content_type) if is_whole else _lines_of(kept, page)
+        if (projection := _Projection(selection, base, page, shown)).fits:
             readers[kept_by or ""] = projection
     estimated = any(isinstance(reader, _Projection) for reader in readers.values())
     return SelectionTrial(shown, tuple(_verdicts(settings, name, shown.kind, versions, readers)), estimated)
@@ -208,12 +227,18 @@ class _Recorded:
 class _Projection:
     """Reads versions that other steps kept: by pairing their lines with those of the page as it was read."""
 
-    def __init__(self, selection: Selection, stored: Selection, page: TriedPage) -> None:
+    def __init__(self, selection: Selection, base: Sequence[str], page: TriedPage, shown: SelectionPreview) -> None:
+        """base: the lines of the page as the versions have it. shown: of the selection, on this page."""
         self._selection = selection
-        plain = dataclasses.replace(selection, plan=dataclasses.replace(selection.plan, text_steps=[]))
         self._page = page
-        self._base = _lines_of(stored, page)
-        kept = _lines_of(plain, page)
+        self._base = base
+        self._compared: dict[bytes, tuple[list[str], list[Gap]]] = {}
+        """Text of a version -> its lines, and how they differ from those of the page."""
+        if selection.plan.text_steps or shown.cut:
+            plain = dataclasses.replace(selection, plan=dataclasses.replace(selection.plan, text_steps=[]))
+            kept = _lines_of(plain, page)
+        else:
+            kept = shown.kept.split("\n") if shown.kind is not Media.BINARY else []
         self._kept = _places(self._base, kept)
         lost = len(kept) - sum(self._kept)
         self.fits = bool(kept) and lost <= _LOST_MOST * len(kept)
@@ -256,10 +281,13 @@ class _Projection:
         return places[0] if places else None
 
     def _projected(self, text: bytes, flags: Sequence[bool]) -> list[str]:
-        lines = text.decode("utf-8", "replace").split("\n")
+        if text not in self._compared:
+            lines = text.decode("utf-8", "replace").split("\n")
+            self._compared[text] = lines, gaps(lines, self._base)
+        lines, differing = self._compared[text]
         projected, line, base = list[str](), 0, 0
         end = len(lines)
-        for gap in [*gaps(lines, self._base), None]:
+        for gap in [*differing, None]:
             until = end if gap is None else gap.a_start
             projected += [lines[line + n] for n in range(until - line) if flags[base + n]]
             if gap is None:

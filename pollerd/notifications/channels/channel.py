@@ -120,8 +120,7 @@ class GivenFields:
                     raise refusal(
                         "settings", _("unknown setting {name!r}; did you mean {meant}?", name=str(name), meant=meant)
                     )
-                all_known = f"known: {', '.join(sorted(known))}"
-                raise unknown_name("settings", N_("setting"), str(name), sorted(known), all_known)
+                raise unknown_name("settings", N_("setting"), str(name), sorted(known))
 
     def refuse(self, name: str, allowed: str) -> NoReturn:
         """Raises `InvalidValueError` for the field."""

@@ -49,7 +49,7 @@ def parse_channel(kind: str, fields: Mapping[str, Any]) -> ParsedChannel:
     if kind not in KINDS:
         if str(kind).lower() in _BY_APPRISE | SCHEMES:
             raise refusal("kind", _("{kind} is a service of Apprise: use kind apprise", kind=kind))
-        raise unknown_name("kind", N_("kind of channel"), str(kind), list(KINDS), "known: " + ", ".join(KINDS))
+        raise unknown_name("kind", N_("kind of channel"), str(kind), list(KINDS))
     settings, secrets = KINDS[kind](fields)
     return ParsedChannel(settings, secrets)
 

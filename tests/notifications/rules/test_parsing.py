@@ -129,7 +129,7 @@ def test_hourly_and_no_digest() -> None:
             "rule.digest.zone: .*nearest: Europe/Berlin",
         ),
         (
-            {**LEAST, "digest": {"every": "day", "at": "08:00", "zone": "UTC", "days": ["mo"]}},
+            {**LEAST, "digest": {"every": "day", "at": "08:00", "zone": "UTC", "days": ["monday"]}},
             r"rule.digest.days\[0\]: must be one of mon, .*nearest: mon",
         ),
         (

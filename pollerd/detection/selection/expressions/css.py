@@ -7,6 +7,8 @@ itself. It accepts namespaces and states of a browser, which match nothing in a 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import islice
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
@@ -209,6 +211,20 @@ class _Check:
 
 
 _KIND = N_("a CSS selector")
+_PATH = re.compile(r"([^,]*?[^,\\])((?: > [a-z][a-z0-9]*:nth-of-type\([1-9][0-9]{0,5}\))+)")
+"""A selector that ends with a path of positions, which takes lexbor time quadratic in the number of siblings."""
+_STEP = re.compile(r" > ([a-z][a-z0-9]*):nth-of-type\(([0-9]+)\)")
+
+
+def _below(node: LexborNode, steps: Iterable[tuple[str, str]]) -> list[LexborNode]:
+    """Returns the element at the end of a path of positions: of each step a tag, and its place among those alike."""
+    for tag, place in steps:
+        alike = (child for child in node.iter() if child.tag == tag)
+        child = next(islice(alike, int(place) - 1, None), None)
+        if child is None:
+            return []
+        node = child
+    return [node]
 
 
 class CssSelector:
@@ -223,7 +239,13 @@ class CssSelector:
 
     def select(self, tree: LexborHTMLParser) -> list[LexborNode]:
         """Returns the elements that it matches, in document order, each once."""
-        return list({node.mem_id: node for node in tree.css(self.selector)}.values())
+        path = _PATH.fullmatch(self.selector)
+        begun = list({node.mem_id: node for node in tree.css(self.selector if path is None else path[1])}.values())
+        if path is None or not begun:
+            return begun
+        if len(begun) > 1:  # what is below them might have another order
+            return list({node.mem_id: node for node in tree.css(self.selector)}.values())
+        return _below(begun[0], _STEP.findall(path[2]))
 
     def __reduce__(self) -> tuple[object, ...]:
         return (compile_css, (self.field, self.selector))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from selectolax.lexbor import LexborHTMLParser
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from pollerd.detection.selection.expressions.css import compile_css
 from pollerd.errors import InvalidValueError
@@ -137,3 +137,34 @@ def test_descendants_and_children_are_those_of_the_tree(tags: list[str]) -> None
     assert [node.mem_id for node in compile_css("f", "div > *").select(tree)] == [
         key for key in order if key in children
     ]
+
+
+@given(
+    st.lists(st.sampled_from(["<p>", "</p>", "<div>", "</div>", "<i>", "</i>", "<div id=a>", "x"]), max_size=40),
+    st.sampled_from(["#a", "body", "div", "div div", "div:nth-of-type(1)", "[title='a > p:nth-of-type(1)'] *", "i, p"]),
+    st.lists(st.tuples(st.sampled_from(["p", "div", "i"]), st.integers(1, 3)), min_size=1, max_size=3),
+)
+def test_a_path_of_positions_leads_where_it_leads_in_lexbor(
+    tags: list[str], begin: str, steps: list[tuple[str, int]]
+) -> None:
+    tree = LexborHTMLParser("".join(tags))
+    path = begin + "".join(f" > {tag}:nth-of-type({place})" for tag, place in steps)
+    selected = [node.mem_id for node in compile_css("f", path).select(tree)]
+    assert selected == list(dict.fromkeys(node.mem_id for node in tree.css(path)))
+
+
+def test_a_path_of_positions_among_thousands_is_not_left_to_lexbor() -> None:
+    """Where it would take time quadratic in their number."""
+    asked = list[str]()
+
+    class Page(LexborHTMLParser):
+        def css(self, query: str) -> list[LexborNode]:
+            asked.append(query)
+            return super().css(query)
+
+    page = Page(f"<ul id=all>{'<li><b>x</b></li>' * 3_000}</ul>")
+    (found,) = compile_css("f", "#all > li:nth-of-type(2999) > b:nth-of-type(1)").select(page)
+    assert found.parent is not None
+    assert found.parent.next is not None
+    assert found.parent.next.next is None
+    assert asked == ["#all"]
