@@ -18,7 +18,7 @@ from pollerd.errors import InvalidValueError, refusal
 from pollerd.planning import about
 from pollerd.quantities import duration
 from pollerd.rendering.plan import DEFAULT_PLAN, RESOURCE_TYPES, StepAction, secret_positions
-from pollerd.site_settings import DAYS, SITE_SETTINGS, Access, Kind, Setting, SiteSpec
+from pollerd.site_settings import DAYS, SITE_SETTINGS, Access, Kind, Setting, SiteSpec, Windows
 from pollerd.texts import N_, _
 from pollerd.web.http import PostedForm, number_of, tags_in_one_field
 from pollerd.web.words import DAY_WORDS
@@ -358,7 +358,9 @@ def _secrets_of(form: FetchForm, posted: PostedForm, access: Access) -> Patch:
     username, password, token = (posted.whole(name) for name in ("username", "password", "token"))
     if token:
         patch["credentials"] = {"token": token}
-    elif username or password:
+    elif bool(username) is not bool(password):
+        raise refusal("credentials", _("type both the user name and the password: what was typed before is not kept"))
+    elif username:
         patch["credentials"] = {"username": username, "password": password}
     elif posted.has("forget_credentials") and access.credentials is not None:
         patch["credentials"] = None
@@ -490,7 +492,36 @@ def when_values(
         },
         "resources": RESOURCE_TYPES,
         "consequence": consequence(explained, effective),
+        "hours_in_words": hours_in_words(effective.windows),
     }
+
+
+def hours_in_words(windows: Windows | None) -> str:
+    """Returns the hours in which a site is checked, as in "Mon–Fri 8–18, Sat 10–12:30 (UTC)"; empty: at all hours."""
+    if windows is None:
+        return ""
+    openings = [
+        f"{_days_in_words(opening.days)} {_hour(opening.begins)}–{_hour(opening.ends)}" for opening in windows.open
+    ]
+    return f"{', '.join(openings)} ({windows.zone})"
+
+
+def _days_in_words(days: Collection[str]) -> str:
+    """Returns days of the week, three or more in a row as a span."""
+    if not days or set(days) == set(DAY_WORDS):
+        return _("every day")
+    spans, names = list[list[str]](), list(DAY_WORDS)
+    for day in sorted(days, key=names.index):
+        if spans and names.index(day) == names.index(spans[-1][-1]) + 1:
+            spans[-1].append(day)
+        else:
+            spans.append([day])
+    words = [[_(DAY_WORDS[day]) for day in span] for span in spans]
+    return ", ".join(f"{span[0]}–{span[-1]}" if len(span) > 2 else ", ".join(span) for span in words)
+
+
+def _hour(time: str) -> str:
+    return time.removesuffix(":00").removeprefix("0") or "0"
 
 
 def consequence(explained: ExplanationView, effective: SiteSpec) -> str:

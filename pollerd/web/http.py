@@ -237,6 +237,7 @@ PAGE_ROUTES = """
     write   POST   /sites/{site_id:id}/poll
     read    GET    /sites/{site_id:id}/polls
     write   POST   /sites/{site_id:id}/resume
+    write   POST   /sites/{site_id:id}/use-browser
     read    GET    /sites/{site_id:id}/text
     read    GET    /sites/{site_id:id}/when
     write   POST   /sites/{site_id:id}/when

@@ -87,7 +87,7 @@ def belief_plot(belief: PageBelief, width: int = WIDTH) -> str:
 
 # Draws what each budget would find: the best split, the even one, and where the daemon is now.
 
-BENEFIT_WIDTH, BENEFIT_HEIGHT = 560, 220
+BENEFIT_WIDTH, BENEFIT_HEIGHT = 760, 240
 _BENEFIT_LEFT, _BENEFIT_RIGHT, _TOP, _BOTTOM = 60, 64, 24, 30
 
 

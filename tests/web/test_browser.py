@@ -193,16 +193,22 @@ async def test_without_either_the_page_asks(busy: Web, new_reader: NewReader) ->
     assert busy.api.streams.under_way == 0
 
 
-async def test_the_inbox_by_keys(busy: Web, new_reader: NewReader) -> None:
-    reader = await new_reader(busy.root)
+@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["desk", "phone"])
+async def test_the_inbox_by_keys(busy: Web, new_reader: NewReader, viewport: dict[str, int]) -> None:
+    """A morning: from Today to the differences, read, undone, all read, and on to the sites."""
+    reader = await new_reader(busy.root, viewport=viewport)
     page, changes = reader.page, busy.api.store.changes
     for site in (1, 2, 3):  # without a tag none are together
         await busy.api("PATCH", f"/sites/{site}", {"tags": []})
-    await visit(reader, busy, "/changes")
+    await visit(reader, busy, "/")
+    for key in ("g", "c"):
+        await page.keyboard.press(key)
+    await page.wait_for_url("**/changes")
     for key in ("j", "o"):
         await page.keyboard.press(key)
     await until(lambda: page.locator(".diff-place table").is_visible())
     assert await page.evaluate("document.activeElement.dataset.change") == "6"
+    assert await sideways(reader) <= 0
     await page.keyboard.press("t")
     await until(lambda: page.locator(".diff-place table.side").is_visible())
     await page.keyboard.press("Escape")

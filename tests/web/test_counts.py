@@ -246,6 +246,50 @@ async def test_a_part_is_chosen_by_clicks(running: Running, origin: Origin, scri
     assert saved["values"]["price"] == {"kind": "price", "from": {"css": "#price"}, "which": "first"}
 
 
+async def tab_to(page: Page, name: str, *, key: str = "Tab") -> None:
+    """Presses Tab until the button that has the focus is named so."""
+    named = "document.activeElement.matches('button') ? document.activeElement.textContent : ''"
+    for _press in range(120):
+        await page.keyboard.press(key)
+        if name in await page.evaluate(named):
+            return
+    raise AssertionError(f"no way by {key} to {name}")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scripts", [True, False])
+async def test_a_part_is_chosen_by_keys_alone(running: Running, scripts: bool, width: int) -> None:
+    async with browsing(scripts=scripts, width=width) as (page, complaints):
+        await page.goto(f"{running.root}/sites/1/counts")
+        await tab_to(page, "Read the page, to click on its parts")
+        await page.keyboard.press("Enter")
+        await page.locator("button.line").first.wait_for()
+        if scripts:
+            await tab_to(page, "Home")
+            await page.keyboard.press("End")
+            await page.keyboard.press("ArrowUp")
+            assert await page.evaluate("document.activeElement.innerText") == "Fine"
+            await page.keyboard.press("Tab")
+            assert not await page.evaluate("document.activeElement.matches('.line')"), "lines are one stop"
+            await page.keyboard.press("Shift+Tab")
+        else:
+            await tab_to(page, "Fine")
+        await page.keyboard.press("Enter")
+        await page.locator("#preview li", has_text="all 3 like it").wait_for()
+        if not scripts or "Ignore all 3 like it" not in await page.evaluate("document.activeElement.textContent"):
+            await tab_to(page, "Ignore all 3 like it")
+        await page.keyboard.press("Enter")
+        await page.locator("#preview").get_by_text("Left out").wait_for()
+        assert await page.locator("button.line.out").count() == 3
+        await tab_to(page, "Save", key="Shift+Tab")
+        await page.keyboard.press("Enter")
+        await page.wait_for_url(f"{running.root}/sites/1#counts")
+        if scripts:
+            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert complaints == []
+    assert (await running.site())["selections"]["default"]["steps"] == [{"remove": [{"css": ".review"}]}]
+
+
 async def test_a_line_that_is_not_there_and_a_page_that_is_not_kept(running: Running) -> None:
     status, page = await running.post("/sites/1/counts", {"selection": "default", "pick": "3"})
     assert (status, "read it again" in page) == (422, True)
