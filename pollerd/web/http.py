@@ -134,7 +134,7 @@ def one_of(kind: type[E], name: str, text: str) -> E:
     try:
         return kind(text)
     except ValueError:
-        raise InvalidValueError(name, _("one of ") + ", ".join(kind), text) from None
+        raise InvalidValueError(name, _("one of {names}", names=", ".join(kind)), text) from None
 
 
 async def posted_form(request: Request) -> PostedForm:
