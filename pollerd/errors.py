@@ -23,7 +23,8 @@ mapped where they enter, with their cause kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pollerd.masking import masked
 from pollerd.quantities import soon
@@ -151,6 +152,39 @@ def with_nearest(allowed: str, name: str, names: Sequence[str], most: int = 1) -
     """Returns what is allowed, with the nearest names behind if there are any."""
     hint = nearest(name, names, most)
     return _("{allowed} (nearest: {hint})", allowed=allowed, hint=hint) if hint else allowed
+
+
+_ALLOWED = {
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type", "model_attributes_type"), N_("an object")),
+    **dict.fromkeys(("list_type", "tuple_type", "set_type"), N_("a list")),
+    "string_type": N_("a text"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), N_("true or false")),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), N_("a whole number")),
+    **dict.fromkeys(("float_type", "float_parsing"), N_("a number")),
+    "finite_number": N_("a finite number"),
+    **dict.fromkeys(
+        ("datetime_type", "datetime_parsing", "datetime_from_date_parsing"),
+        N_("a date with a time, for example 2026-01-31T12:00:00Z"),
+    ),
+    "greater_than_equal": N_("at least {ge}"),
+    "less_than_equal": N_("at most {le}"),
+    "greater_than": N_("more than {gt}"),
+    "less_than": N_("less than {lt}"),
+    "string_too_short": N_("a text with {min_length} or more characters"),
+    "string_too_long": N_("a text with {max_length} or fewer characters"),
+    "too_short": N_("a list with {min_length} or more entries"),
+    "too_long": N_("a list with {max_length} or fewer entries"),
+}
+"""By the types of pydantic's errors."""
+
+
+def allowed_by(fault: Mapping[str, Any]) -> str:
+    """Returns what a value must be, by one of the errors of pydantic: "a whole number", "at least 1"."""
+    if fault["type"] in _ALLOWED:
+        return _(_ALLOWED[fault["type"]], **fault.get("ctx", {}))
+    if fault["type"] == "literal_error":
+        return str(fault["ctx"]["expected"]).replace(" or ", _(" or "))
+    return str(fault["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
 
 
 class ConfigError(PermanentError):

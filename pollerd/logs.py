@@ -67,9 +67,9 @@ def set_up_logs(format_name: str = "text", level: str = "info", stream: TextIO |
     Raises InvalidValueError for an unknown format or level.
     """
     if format_name not in FORMATS:
-        raise InvalidValueError("log_format", _("one of ") + ", ".join(FORMATS), format_name)
+        raise InvalidValueError("log_format", _("one of {names}", names=", ".join(FORMATS)), format_name)
     if level not in LEVELS:
-        raise InvalidValueError("log_level", _("one of ") + ", ".join(LEVELS), level)
+        raise InvalidValueError("log_level", _("one of {names}", names=", ".join(LEVELS)), level)
     out = stream or sys.stderr
     threshold = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(

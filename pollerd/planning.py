@@ -258,19 +258,16 @@ def _needed(plan: BudgetPlan) -> str:
     if plan.budget is None and plan.min_saving is not None and plan.checks_per_day is not None:
         return _("To learn of {goal} you need {checks}.", goal=goal, checks=_checks(plan))
     if plan.budget is None:
-        most = (
-            ""
-            if plan.most is None or plan.most >= plan.share
-            else _(" {capital} is the most.", capital=_capital(in_percent(plan.most)))
-        )
         reasons = "; ".join(_reason(limit, sampled=plan.sampled) for limit in plan.limits[:_MAX_REASONS])
-        return _(
-            "No budget lets you learn of {goal}{colon}{reasons}.{most}",
-            goal=goal,
-            colon=": " if reasons else "",
-            reasons=reasons,
-            most=most,
+        no_budget = (
+            N_("No budget lets you learn of {goal}: {reasons}.")
+            if reasons
+            else N_("No budget lets you learn of {goal}.")
         )
+        said = _(no_budget, goal=goal, reasons=reasons)
+        if plan.most is None or plan.most >= plan.share:
+            return said
+        return said + " " + _("{share} is the most.", share=_capital(in_percent(plan.most)))
     return _(
         "To learn of {goal} you need about {needed}; you have {budget}.",
         goal=goal,
@@ -392,15 +389,15 @@ def _reason(held: HeldBack, *, sampled: bool) -> str:
     rounded = "" if held.seconds is None else about(held.seconds)
     match held.limit:
         case PlanLimit.HOST_INTERVAL:
-            hosts = (
-                n_("at least {count} host allows", "at least {count} hosts allow", held.hosts)
-                if sampled
-                else n_("{count} host allows", "{count} hosts allow", held.hosts)
-            )
-            shared = _(" for {pages}", pages=pages) if held.sites > held.hosts else ""
-            return _(
-                "{hosts} one request {apart}{shared}", hosts=hosts, apart=apart(held.seconds or 0.0), shared=shared
-            )
+            if sampled:
+                one, many = (
+                    N_("at least {count} host allows one request {apart}"),
+                    N_("at least {count} hosts allow one request {apart}"),
+                )
+            else:
+                one, many = N_("{count} host allows one request {apart}"), N_("{count} hosts allow one request {apart}")
+            hosts = n_(one, many, held.hosts, apart=apart(held.seconds or 0.0))
+            return _("{hosts} for {pages}", hosts=hosts, pages=pages) if held.sites > held.hosts else hosts
         case PlanLimit.MIN_INTERVAL:
             return _("{pages} may be polled once in {span} at most (min_interval)", pages=pages, span=span)
         case PlanLimit.MIN_SAVING:

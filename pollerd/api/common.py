@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, allowed_by
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ def first_refusal(error: ValidationError, whole: str, allowed: str) -> InvalidVa
     """Returns the first of pydantic's refusals. whole: the field's name if all of it is refused."""
     first = error.errors()[0]
     field = ".".join(map(str, first["loc"])) or whole
-    return InvalidValueError(field, f"{allowed} ({first['msg']})", str(first["input"])[:200])
+    return InvalidValueError(field, f"{allowed} ({allowed_by(first)})", str(first["input"])[:200])
 
 
 _ADAPTERS: dict[type, TypeAdapter[Any]] = {}

@@ -367,7 +367,7 @@ def _kinds(types: str) -> frozenset[str]:
     """Returns the kinds of events. Raises `InvalidValueError`."""
     kinds = frozenset(kind.strip() for kind in types.split(","))
     if not kinds <= set(TYPES):
-        raise InvalidValueError("types", _("some of ") + ", ".join(TYPES), types)
+        raise InvalidValueError("types", _("some of {names}", names=", ".join(TYPES)), types)
     return kinds
 
 

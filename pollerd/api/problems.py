@@ -28,6 +28,7 @@ from pollerd.errors import (
     NotFoundError,
     SchemaError,
     TooManyError,
+    allowed_by,
     refusal,
     unknown_name,
 )
@@ -182,11 +183,6 @@ def _entry(request: Request, entry: Mapping[str, Any]) -> InvalidValueError:
     if entry["type"] == "json_invalid":
         return InvalidValueError("body", "JSON", entry["ctx"]["error"])
     return InvalidValueError(field, allowed_by(entry), value)
-
-
-def allowed_by(entry: Mapping[str, Any]) -> str:
-    """Returns what one of pydantic's errors says that a value must be."""
-    return str(entry["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
 
 
 def _unknown(request: Request, field: str, place: Sequence[str | int], value: object) -> InvalidValueError:

@@ -36,20 +36,18 @@ async def watch_status(control: Control, terminal: StatusTerminal) -> None:
 def status_parts(status: Status, reason: str | None) -> Iterator[Part]:
     """Yields sites, pace against budget with its limit, polls, changes, and problems."""
     yield f"{n_('{count} site', '{count} sites', status.sites)} · ", False
-    yield f"{status.rate:.1f}/{status.budget:g} polls/s", False
+    yield _("{rate:.1f}/{budget:g} polls/s", rate=status.rate, budget=status.budget), False
     yield f" ({reason})" if reason is not None else "", False
     polls, changes = (
         n_("{count} poll", "{count} polls", status.polls),
         n_("{count} change", "{count} changes", status.changes),
     )
-    yield (
-        _(" · {polls} · {changes} · {in_flight} in flight", polls=polls, changes=changes, in_flight=status.in_flight),
-        False,
-    )
+    in_flight = _("{count} in flight", count=status.in_flight)
+    yield f" · {polls} · {changes} · {in_flight}", False
     if status.offline:
-        yield _(" · offline: probing"), True
+        yield " · " + _("offline: probing"), True
     if status.storage_failure:
-        yield f" · database: {status.storage_failure}", True
+        yield " · " + _("database: {failure}", failure=status.storage_failure), True
 
 
 def serve(flags: Mapping[str, Any], config: Path | None) -> None:

@@ -18,7 +18,7 @@ from pollerd.crawler.topics import TopicSettings
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.detection.html import visible_text
-from pollerd.errors import ConfigError, InvalidValueError
+from pollerd.errors import ConfigError, InvalidValueError, allowed_by, refusal
 from pollerd.scheduling.choice import Chooser
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.crawler.collection import CollectionStore
@@ -165,9 +165,9 @@ def _validated(values: dict[str, Any]) -> TopicFile:
                     model_fields=", ".join(TopicFile.model_fields),
                 )
             ) from error
-        allowed = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-        value = "nothing" if first["type"] == "missing" else first["input"]
-        raise InvalidValueError(f"topic: {field}", _("given") if value == "nothing" else allowed, value) from error
+        if first["type"] == "missing":
+            raise refusal(f"topic: {field}", _("is needed")) from error
+        raise InvalidValueError(f"topic: {field}", allowed_by(first), first["input"]) from error
 
 
 def _plain(path: Path, field: str) -> str:

@@ -100,9 +100,9 @@ def _text_of(line: bytes) -> str:
 
 
 def _more(count: int, *, at_least: bool = False) -> str:
-    return (
-        "" if count < 1 else _(" ({at_least}{count:,} more)", at_least=_("at least ") if at_least else "", count=count)
-    )
+    if count < 1:
+        return ""
+    return " " + (_("(at least {count:,} more)", count=count) if at_least else _("({count:,} more)", count=count))
 
 
 # A line that was replaced: what stayed in front of it names it, and only what differs is shown.

@@ -418,7 +418,7 @@ def count(events: Sequence[Event]) -> str:
         number = n_("{count} change", "{count} changes", len(events))
     else:
         number = n_("{count} event", "{count} events", len(events))
-    return number + (n_(" at {count} site", " at {count} sites", sites) if sites else "")
+    return n_("{number} at {count} site", "{number} at {count} sites", sites, number=number) if sites else number
 
 
 def _in_order(events: Sequence[Event]) -> tuple[Event, ...]:

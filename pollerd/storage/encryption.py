@@ -18,7 +18,7 @@ from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueEr
 from pollerd.site_settings import Access, Credentials
 from pollerd.storage.keys import keys_of, new_key
 from pollerd.storage.schema import channel, site, tag
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
@@ -124,10 +124,10 @@ def check_seals(connection: Connection, seal: Encryption) -> None:
         except ConfigError as error:
             raise ConfigError(f"{error} (channel {name})") from error
     if closed:
-        more = _(" and {count} more", count=len(closed) - _SHOWN) if len(closed) > _SHOWN else ""
-        raise ConfigError(
-            _("{why} (sites {closed}{more})", why=why, closed=", ".join(map(str, closed[:_SHOWN])), more=more)
-        )
+        shown = ", ".join(map(str, closed[:_SHOWN]))
+        more = len(closed) - _SHOWN
+        text = N_("{why} (sites {shown} and {more} more)") if more > 0 else N_("{why} (sites {shown})")
+        raise ConfigError(_(text, why=why, shown=shown, more=more))
 
 
 def _read(file: Path) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Annotated, Any
 
 from fastapi import Query, Response
@@ -16,77 +17,86 @@ from pollerd.storage.notification_values import NoticeFilter
 from pollerd.texts import N_, _, n_
 from pollerd.web.http import one_of
 from pollerd.web.page import Page, Shown, page_router
-from pollerd.web.words import DAY_WORDS, Sentence, Strong
+from pollerd.web.words import DAY_WORDS, Part, Sentence, Strong, in_a_row, sentence
 
 # A rule in words.
 
 _EVENTS = {
-    "site.changed": N_("changes"),
-    "site.first_seen": N_("is read for the first time"),
-    "site.failing": N_("fails"),
-    "site.recovered": N_("answers again"),
-    "site.gone": N_("is gone"),
-    "site.moved": N_("moves"),
-    "site.no_text": N_("has no text"),
-    "site.nothing_selected": N_("loses its watched part"),
-}
-_OF_DAEMON = {
+    "site.changed": N_("a site changes"),
+    "site.first_seen": N_("a site is read for the first time"),
+    "site.failing": N_("a site fails"),
+    "site.recovered": N_("a site answers again"),
+    "site.gone": N_("a site is gone"),
+    "site.moved": N_("a site moves"),
+    "site.no_text": N_("a site has no text"),
+    "site.nothing_selected": N_("a site loses its watched part"),
     "daemon.blind": N_("nothing could be checked for a while"),
     "daemon.over_budget": N_("the budget is too small for the intervals"),
     "channel.down": N_("a channel stops working"),
 }
-
 _PLACES = {
-    "summary": N_("the summary has {}"),
-    "added": N_("an added line has {}"),
-    "removed": N_("a removed line has {}"),
+    "summary": N_("the summary has {words}"),
+    "added": N_("an added line has {words}"),
+    "removed": N_("a removed line has {words}"),
 }
+_OR, _AND = N_("{first} or {last}"), N_("{first} and {last}")
 
 
 def event_words() -> dict[str, str]:
     """Returns each kind of event in words."""
-    of_sites = {kind: _("a site {does}", does=_(does)) for kind, does in _EVENTS.items()}
-    return {**of_sites, **{kind: _(words) for kind, words in _OF_DAEMON.items()}}
+    return {kind: _(words) for kind, words in _EVENTS.items()}
 
 
 def rule_words(rule: Mapping[str, Any]) -> Sentence:
-    """Returns what a rule does; `rule` as REST shows it."""
-    events = rule.get("events") or ["site.changed"]
-    of_sites = [_(_EVENTS[event]) for event in events if event in _EVENTS]
-    others = [_(_OF_DAEMON[event]) for event in events if event in _OF_DAEMON]
-    site_events = [f"{_sites(rule.get('sites') or {})} {_listed(of_sites, _('or'))}"] if of_sites else []
-    condition = _listed([*site_events, *others], _("or")) or _("nothing happens")
-    channels = [str(name) for name in rule.get("channels") or ()]
-    more = "".join(f", {part}" for part in (*_words(rule.get("words") or {}), *_patience(rule)))
-    return (
-        _("When {condition}{more}, alert ", condition=condition, more=more),
-        Strong(_listed(channels, _("and"))),
-        f" {_time(rule)}.",
-    )
+    """Returns what a rule does, in a few sentences; `rule` as REST shows it."""
+    more = (*_sites(rule.get("sites") or {}), *_words(rule.get("words") or {}), *_patience(rule), *_quiet(rule))
+    return in_a_row(_main(rule), *((text,) for text in more))
 
 
-def _sites(scope: Mapping[str, Any]) -> str:
+def _main(rule: Mapping[str, Any]) -> Sentence:
+    events = [_(_EVENTS[event]) for event in rule.get("events") or ["site.changed"] if event in _EVENTS]
+    said: dict[str, Part | None] = {
+        "condition": _listed(events, _OR) or _("nothing happens"),
+        "channels": Strong(_listed([str(name) for name in rule.get("channels") or ()], _AND)),
+    }
+    digest = rule.get("digest")
+    if not isinstance(digest, Mapping):
+        return sentence(N_("When {condition}, alert {channels} at once."), **said)
+    if digest.get("every") == "hour":
+        return sentence(N_("When {condition}, alert {channels} in a digest every hour."), **said)
+    said |= {"time": str(digest.get("at")), "zone": str(digest.get("zone", "UTC"))}
+    if not digest.get("days"):
+        return sentence(N_("When {condition}, alert {channels} daily at {time} ({zone})."), **said)
+    said["days"] = _listed([_(DAY_WORDS.get(day, day)) for day in digest["days"]], _AND)
+    return sentence(N_("When {condition}, alert {channels} at {time} ({zone}) on {days}."), **said)
+
+
+def _sites(scope: Mapping[str, Any]) -> Iterator[str]:
     kinds = []
     if scope.get("tags"):
-        kinds.append(_("tagged {tags}", tags=_listed([str(tag) for tag in scope["tags"]], _("or"))))
+        kinds.append(_("sites tagged {tags}", tags=_listed([str(tag) for tag in scope["tags"]], _OR)))
     if scope.get("hosts"):
-        kinds.append(_("of {hosts}", hosts=_listed([str(host) for host in scope["hosts"]], _("or"))))
+        kinds.append(_("sites of {hosts}", hosts=_listed([str(host) for host in scope["hosts"]], _OR)))
     if scope.get("ids"):
-        count = len(scope["ids"])
-        kinds.append(_("that it names") if count == 1 else _("among {count} that it names", count=count))
-    site = _("a site {kinds}", kinds=_(" or ").join(kinds)) if kinds else _("any site")
-    contents = [Media(name).in_words for name in scope.get("media", ())]
-    contents += [str(name) for name in scope.get("selections", ())]
-    return _("{site} ({contents} only)", site=site, contents=_listed(contents, _("or"))) if contents else site
+        kinds.append(n_("the site that it names", "the {count} sites that it names", len(scope["ids"])))
+    if kinds:
+        yield _("Only {sites}.", sites=_listed(kinds, _OR))
+    if scope.get("media"):
+        yield _(
+            "Only content of the kind {media}.", media=_listed([Media(name).in_words for name in scope["media"]], _OR)
+        )
+    if names := [str(name) for name in scope.get("selections") or ()]:
+        yield _("Only the selection {names}.", names=_listed(names, _OR))
 
 
-def _words(words: Mapping[str, Any]) -> list[str]:
-    alternatives = [
-        _(_PLACES[place]).format(_listed([_pattern(pattern) for pattern in words[place]], _("or")))
-        for place in _PLACES
+def _words(words: Mapping[str, Any]) -> Iterator[str]:
+    places = [
+        _(text, words=_listed([_pattern(pattern) for pattern in words[place]], _OR))
+        for place, text in _PLACES.items()
         if words.get(place)
     ]
-    return [_("and {words}", words=_listed(alternatives, _("or")))] if alternatives else []
+    if places:
+        yield _("Only if {condition}.", condition=_listed(places, _OR))
 
 
 def _pattern(pattern: Any) -> str:
@@ -94,48 +104,33 @@ def _pattern(pattern: Any) -> str:
     return f"/{settings['re']}/" if "re" in settings else f"\u201c{settings.get('text', '')}\u201d"
 
 
-def _patience(rule: Mapping[str, Any]) -> list[str]:
+def _patience(rule: Mapping[str, Any]) -> Iterator[str]:
     failing = rule.get("failing") or {}
-    parts = []
-    if "site.failing" in (rule.get("events") or ()) and failing:
-        limits = (
-            [n_("{count} failed check", "{count} failed checks", failing["after_polls"])]
-            if failing.get("after_polls")
-            else []
-        )
-        limits += [duration(failing["after"])] if failing.get("after") else []
-        parts += [_("failing after {limits}", limits=_(" or ").join(limits))] if limits else []
-    return parts if rule.get("matters", True) else [*parts, _("also if the change is not important")]
+    limits = []
+    if failing.get("after_polls"):
+        limits.append(n_("{count} failed check", "{count} failed checks", failing["after_polls"]))
+    if failing.get("after"):
+        limits.append(duration(failing["after"]))
+    if limits and "site.failing" in (rule.get("events") or ()):
+        yield _("A site fails after {limits}.", limits=_listed(limits, _OR))
+    if not rule.get("matters", True):
+        yield _("Changes that are not important count, too.")
 
 
-def _time(rule: Mapping[str, Any]) -> str:
-    digest, quiet = rule.get("digest"), rule.get("quiet")
-    time = _("at once")
-    if isinstance(digest, Mapping):
-        zone = f" ({digest['zone']})" if digest.get("zone") else ""
-        days = (
-            _(" on {days}", days=_listed([_(DAY_WORDS.get(day, day)) for day in digest["days"]], _("and")))
-            if digest.get("days")
-            else ""
-        )
-        time = (
-            _("in a digest every hour")
-            if digest.get("every") == "hour"
-            else _("daily at {time}{zone}{days}", time=digest.get("at"), zone=zone, days=days)
-        )
-    if not isinstance(quiet, Mapping):
-        return time
-    hours = _listed(
-        [_("{start} to {end}", start=window["from"], end=window["to"]) for window in quiet.get("hours", ())], _("and")
-    )
-    return _("{time}, but not from {hours} ({zone})", time=time, hours=hours, zone=quiet.get("zone", "UTC"))
+def _quiet(rule: Mapping[str, Any]) -> Iterator[str]:
+    quiet = rule.get("quiet")
+    if isinstance(quiet, Mapping):
+        hours = [_("{start} to {end}", start=window["from"], end=window["to"]) for window in quiet.get("hours", ())]
+        zone = quiet.get("zone", "UTC")
+        yield _("Nothing is sent from {hours} ({zone}).", hours=_listed(hours, _AND), zone=zone)
 
 
 def _listed(items: Sequence[str], last: str) -> str:
-    """Joins "a, b and c"."""
+    """Joins items as in "a, b and c"; last: the text that joins the last two, such as "{first} and {last}"."""
     if len(items) < 2:
         return "".join(items)
-    return f"{', '.join(items[:-1])} {last} {items[-1]}"
+    first = reduce(lambda before, item: _("{before}, {item}", before=before, item=item), items[:-1])
+    return _(last, first=first, last=items[-1])
 
 
 # The page.

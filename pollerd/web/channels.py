@@ -170,7 +170,7 @@ async def change_channel(page: Shown, channel_id: ChannelId, form: Posted) -> Re
 
 def _check_kind(kind: str) -> None:
     if kind not in KINDS:
-        raise InvalidValueError("kind", _("one of ") + ", ".join(KINDS), kind)
+        raise InvalidValueError("kind", _("one of {names}", names=", ".join(KINDS)), kind)
 
 
 def _settings(form: PostedForm, kind: str) -> dict[str, Any]:

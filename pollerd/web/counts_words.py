@@ -13,8 +13,6 @@ from pollerd.web.counts_form import (
     AS_JSON,
     CASED_LINES,
     ELEMENTS,
-    LINE_TESTS,
-    NUMBER_TESTS,
     TEXT_TESTS,
     VALUE_KINDS,
     WHICH_VALUE,
@@ -89,23 +87,46 @@ def _condition(row: ConditionRow) -> str:
     return _("unless {test}", test=test) if row.negated else test
 
 
-_HINT = re.compile(r" \([^()]*\)$")
-_ARGUMENT = "…"
+_CLAUSES: Mapping[str, str] = {
+    "appears": N_("{argument} appears"),
+    "disappears": N_("{argument} disappears"),
+    "added": N_("{argument} is in a new line"),
+    "removed": N_("{argument} was in a line that is gone"),
+    "present": N_("{argument} is on the page"),
+    "absent": N_("{argument} is not on the page"),
+    "additions": N_("{of} has any new line"),
+    "removals": N_("{of} lost any line"),
+    "additions_or_left": N_("{of} has any new line, or at most {argument} percent of the text is left"),
+    "pure_additions": N_("{of} has only new lines"),
+    "pure_removals": N_("{of} has only lost lines"),
+    "new_in": N_("{of} has a line that is in none of the last {argument} versions"),
+    "longer": N_("{of} has at least {argument} characters"),
+    "shorter": N_("{of} has at most {argument} characters"),
+    "chars": N_("{of} differs by at least {argument} characters"),
+    "percent": N_("{of} differs by at least {argument} percent"),
+    "crosses_below": N_("{of} falls below {argument}"),
+    "crosses_above": N_("{of} rises above {argument}"),
+    "below": N_("{of} is below {argument}"),
+    "above": N_("{of} is above {argument}"),
+    "equals": N_("{of} is {argument}"),
+    "equals_text": N_("{of} is {argument}"),
+    "changes_by": N_("{of} changes by at least {argument}"),
+    "falls_by": N_("{of} falls by at least {argument}"),
+    "rises_by": N_("{of} rises by at least {argument}"),
+}
+"""Each test of the form as a clause."""
 
 
 def _test(row: ConditionRow) -> str:
-    """Returns a test: the words of the form with what was typed in its place."""
+    """Returns a test as a clause with what was typed."""
     if row.test == AS_JSON:
         return row.argument
-    if row.test in TEXT_TESTS:
-        words = f"{_quoted(row.argument)} {_(TEXT_TESTS[row.test])}"
-        return _("{words}, in the value {name}", words=words, name=row.of) if row.of else words
     if (row.test, row.argument) == ("new_in", "all"):
         return _("the text has a line that is in none of its earlier versions")
-    label = _HINT.sub("", _({**LINE_TESTS, **NUMBER_TESTS}[row.test]))
-    argument = _quoted(row.argument) if row.test == "equals_text" else row.argument
-    said = label.replace(_ARGUMENT, argument) if _ARGUMENT in label else f"{label} {argument}".rstrip()
-    return f"{row.of or _('the text')} {said}"
+    is_of_words = row.test in TEXT_TESTS
+    argument = _quoted(row.argument) if is_of_words or row.test == "equals_text" else row.argument
+    said = _(_CLAUSES[row.test], of=row.of or _("the text"), argument=argument)
+    return _("{words}, in the value {name}", words=said, name=row.of) if is_of_words and row.of else said
 
 
 def _least(form: CountsForm) -> Iterator[str]:

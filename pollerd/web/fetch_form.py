@@ -358,7 +358,9 @@ def _secrets_of(form: FetchForm, posted: PostedForm, access: Access) -> Patch:
     username, password, token = (posted.whole(name) for name in ("username", "password", "token"))
     if token:
         patch["credentials"] = {"token": token}
-    elif username or password:
+    elif bool(username) is not bool(password):
+        raise refusal("credentials", _("type both the user name and the password: what was typed before is not kept"))
+    elif username:
         patch["credentials"] = {"username": username, "password": password}
     elif posted.has("forget_credentials") and access.credentials is not None:
         patch["credentials"] = None

@@ -134,7 +134,7 @@ def one_of(kind: type[E], name: str, text: str) -> E:
     try:
         return kind(text)
     except ValueError:
-        raise InvalidValueError(name, _("one of ") + ", ".join(kind), text) from None
+        raise InvalidValueError(name, _("one of {names}", names=", ".join(kind)), text) from None
 
 
 async def posted_form(request: Request) -> PostedForm:
@@ -237,6 +237,7 @@ PAGE_ROUTES = """
     write   POST   /sites/{site_id:id}/poll
     read    GET    /sites/{site_id:id}/polls
     write   POST   /sites/{site_id:id}/resume
+    write   POST   /sites/{site_id:id}/use-browser
     read    GET    /sites/{site_id:id}/text
     read    GET    /sites/{site_id:id}/when
     write   POST   /sites/{site_id:id}/when

@@ -33,7 +33,6 @@ from starlette.exceptions import HTTPException
 
 from pollerd import texts
 from pollerd.api.http import ApiPorts, SignedIn, caller_of, check_csrf, csrf_token, reader_of
-from pollerd.api.problems import allowed_by
 from pollerd.errors import (
     DatabaseInUseError,
     DatabaseUnavailableError,
@@ -41,6 +40,7 @@ from pollerd.errors import (
     InvalidValueError,
     NotFoundError,
     SchemaError,
+    allowed_by,
     refusal,
 )
 from pollerd.limits import LeakyBuckets

@@ -153,6 +153,15 @@ async def resume(page: Shown, site_id: SiteId) -> Response:
     return page.go(f"/sites/{site_id}")
 
 
+@router.post("/{site_id:id}/use-browser")
+async def use_browser(page: Shown, site_id: SiteId) -> Response:
+    """Has a browser read it from now on."""
+    async with page.ports.turn:
+        patch = SitePatch.model_validate({"render": "browser"})
+        await page.ports.control.sites.update(site_id, lambda current: site_changes(current.spec, patch))
+    return page.go(f"/sites/{site_id}")
+
+
 @router.post("/{site_id:id}/accept-redirect")
 async def accept_redirect(page: Shown, site_id: SiteId) -> Response:
     """Takes the address that it redirects to."""

@@ -156,9 +156,9 @@ def _is_closed(site: SiteSchema, now: float) -> bool:
 
 def _without_text(detail: str, values: Mapping[str, str]) -> Trouble:
     if detail == Detail.NO_TEXT_WITHOUT_SCRIPTS:
-        return Trouble(_("nearly empty without scripts"), _("Use the browser"), "#when")
+        return Trouble(_("nearly empty without scripts"), _("Use the browser"), "/use-browser", True)
     if detail == Detail.NO_TEXT:
-        return Trouble(_(detail), _("Use the browser"), "#when")
+        return Trouble(_(detail), _("Use the browser"), "/use-browser", True)
     return Trouble(_(detail, **values), _("Change its address"), "#settings")
 
 
@@ -184,7 +184,9 @@ def _trouble(site: SiteSchema, outcome: OutcomeKind) -> Trouble:
         case _ if values.get("status") == "403":
             return Trouble(_("refuses programs, or clients that are not signed in (403)"), _("Send a cookie"), "#when")
         case _ if values.get("status") == "202":
-            return Trouble(_("answers with a test instead of the page (202)"), _("Use the browser"), "#when")
+            return Trouble(
+                _("answers with a test instead of the page (202)"), _("Use the browser"), "/use-browser", True
+            )
         case OutcomeKind.PROTOCOL_ERROR if known == Detail.REDIRECT_LOOP:
             return Trouble(_("redirects clients without its cookies in circles"), _("Send a cookie"), "#when")
     return Trouble(detail, _("Try again now"), "/resume", posts=True)

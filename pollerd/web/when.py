@@ -7,9 +7,8 @@ from msgspec import structs
 from pydantic import ValidationError
 
 from pollerd.api.http import Caller, SiteId
-from pollerd.api.problems import allowed_by
 from pollerd.api.sites import SitePatch, shown_site, site_changes
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, allowed_by
 from pollerd.inheritance import inherit
 from pollerd.lists.recognise import Recognition
 from pollerd.model import Outcome, Site

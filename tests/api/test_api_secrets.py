@@ -106,8 +106,8 @@ async def test_another_origin_does_not_get_the_secrets(api: Api, patch: dict[str
             "headers.Authorization",
             "give credentials or",
         ),
-        ({"headers": {"A": 5}}, "headers.A", "a valid string"),
-        ({"headers": ["s3cret"]}, "headers", "a valid dictionary"),
+        ({"headers": {"A": 5}}, "headers.A", "a text"),
+        ({"headers": ["s3cret"]}, "headers", "an object"),
         ({"credentials": {"username": "s3cret"}}, "credentials", "username and password, or token"),
         ({"credentials": {**BASIC, "token": "s3cret"}}, "credentials", "username and password, or token"),
         ({"credentials": {}}, "credentials", "username and password, or token"),
@@ -115,7 +115,7 @@ async def test_another_origin_does_not_get_the_secrets(api: Api, patch: dict[str
         ({"credentials": {"username": "a", "password": "s3cret\n"}}, "credentials.password", "at most 4096 printable"),
         ({"credentials": {"token": "s3cret x"}}, "credentials.token", "letters"),
         ({"credentials": {"passwort": "s3cret"}}, "credentials.passwort", "unknown field"),
-        ({"credentials": "someone:s3cret"}, "credentials", "a valid dictionary"),
+        ({"credentials": "someone:s3cret"}, "credentials", "an object"),
         (
             {"password": "s3cret"},
             "password",
@@ -124,7 +124,7 @@ async def test_another_origin_does_not_get_the_secrets(api: Api, patch: dict[str
         ({"proxy": "http://me:s3cret@proxy.example/path"}, "proxy", "http://host:port"),
         ({"proxy": "http://me:s3cret%40proxy.example:3128"}, "proxy", "http://host:port"),
         ({"proxy": "me:s3cret"}, "proxy", "http://host:port"),
-        ({"proxy": ["s3cret"]}, "proxy", "a valid string"),
+        ({"proxy": ["s3cret"]}, "proxy", "a text"),
     ],
 )
 async def test_what_cannot_be_used_is_named_and_not_shown(

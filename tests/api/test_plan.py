@@ -84,7 +84,8 @@ async def test_the_command_says_it_in_sentences(api: Api, run: Run) -> None:
     plan = msgspec.convert((await api("GET", "/plan?share=0.9&within=1800&tag=shop")).json, BudgetPlan)
     shown = (await run("--share", ".9", "--within", "30m", "--tag", "shop")).stdout.splitlines()
     assert shown[: len(sentences(plan))] == list(sentences(plan))
-    assert shown[0].startswith("To learn of 90 % of the changes of 3 pages tagged shop within 30 minutes, about ")
+    goal = "90 % of the changes of 3 pages tagged shop within 30 minutes"
+    assert shown[0].startswith(f"To learn of {goal} you need about ")
     assert shown[-2].split("\t") == [
         "tag",
         "sites",

@@ -50,12 +50,12 @@ def test_a_name_and_some_words_are_enough(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('keywords = ["hat"]', "topic: name: must be given"),
+        ('keywords = ["hat"]', "topic: name: is needed"),
         ('name = "hats"', "topic: keywords: must be some words"),
         ('name = "hats"\nkeywords = ["1"]', "topic: topic: must be examples or keywords with words in them"),
-        ('name = "hats"\nkeywords = "hat"', "topic: keywords: must be a valid list; given: 'hat'"),
+        ('name = "hats"\nkeywords = "hat"', "topic: keywords: must be a list; given: 'hat'"),
         ('name = "hats"\nkeywords = ["hat"]\nmax_depth = -1', "topic: max_depth: must be at least 0; given: -1"),
-        ('name = "hats"\nkeywords = ["hat"]\nmax_depth = "2"', "topic: max_depth: must be a valid integer"),
+        ('name = "hats"\nkeywords = ["hat"]\nmax_depth = "2"', "topic: max_depth: must be a whole number"),
         ('name = "hats"\nkeywords = ["hat"]\nrelevance_min = 2', "topic: relevance_min: must be above 0, at most 1"),
         (
             'name = "hats"\nkeywords = ["hat"]\nallow_domains = ["http://a/"]',

@@ -34,7 +34,7 @@ async def origin() -> AsyncIterator[Origin]:
 
 @pytest.fixture
 async def post(tmp_path: Path) -> AsyncIterator[Post]:
-    """Posts the form that adds a site, or "POST PATH" another; returns status, page and where it leads."""
+    """Posts the form that adds a site, or "POST PATH" another; returns status, page and where it leads, or is."""
     database = f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}"
     async with daemon_process(database, tmp_path / "log") as daemon, aiohttp.ClientSession() as session:
         await until(lambda: bool(re.search(r"http://127\.0\.0\.1:\d+", daemon.log)))
@@ -44,7 +44,7 @@ async def post(tmp_path: Path) -> AsyncIterator[Post]:
             verb, _, place = path.rpartition(" ")
             if path != "/sites" and not verb:
                 async with session.get(root + path) as answer:
-                    return answer.status, await answer.text(), ""
+                    return answer.status, await answer.text(), str(answer.url)
             async with session.post(root + place, data=fields, allow_redirects=False) as answer:
                 return answer.status, await answer.text(), answer.headers.get("Location", "")
 

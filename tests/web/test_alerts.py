@@ -274,13 +274,13 @@ def test_a_rule_in_words_has_each_of_its_parts() -> None:
         *("tagged shop or a, b", "of example.org:8443", "“sale”", r"/€ \d+/", "not important", "5 failed checks"),
         *(
             "nothing could be checked",
-            "daily at 07:30 (Europe/Vienna) on Mon and Fri",
+            "at 07:30 (Europe/Vienna) on Mon and Fri",
             "22:00 to 07:00",
             "Asia/Kolkata",
         ),
     ):
         assert part in text
-    assert plain(rule_words({"channels": ["mail"]})) == "When any site changes, alert mail at once."
+    assert plain(rule_words({"channels": ["mail"]})) == "When a site changes, alert mail at once."
 
 
 def test_places_of_errors_lead_to_fields() -> None:

@@ -299,7 +299,10 @@ async def test_rules_and_channels(busy: Web) -> None:
     form += [("digest_at", "08:00"), ("zone", "Europe/Vienna"), ("enabled", "on")]
     assert (await busy.post("/rules/new", form)).status == 303
     page = await busy.get("/rules")
-    assert "When a site tagged shop changes, alert <strong>hook</strong> daily at 08:00 (Europe/Vienna)." in page.text
+    assert (
+        "When a site changes, alert <strong>hook</strong> daily at 08:00 (Europe/Vienna). Only sites tagged shop."
+        in page.text
+    )
     assert 'value="shop"' in (await busy.get("/rules/1")).text
     form[0] = ("name", "other")
     assert (await busy.post("/rules/1", form)).status == 303

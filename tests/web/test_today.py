@@ -173,11 +173,11 @@ async def test_sites_without_text_need_their_user_until_they_are_put_right(web: 
         await web.api.store.commit(Batch([PollRecord(poll, context, SiteState.ACTIVE)]))
     page = (await web.get("/")).text
     assert "2 sites need you" in page
-    assert 'href="/sites/1#when">Use the browser</a>' in page
+    assert 'action="/sites/1/use-browser"' in page
     assert 'href="/sites/2#settings">Change its address</a>' in page
     assert "/sites/3#" not in page
-    fields = {"render": "browser"}
-    assert (await web.post("/sites/1/when", fields)).status == 303
+    assert (await web.post("/sites/1/use-browser")).status == 303
+    assert (await web.api.store.sites.get(1)).spec.render == "{}"
     page = (await web.get("/")).text
     assert "1 site needs you" in page
     assert "Use the browser" not in page, "it goes at once, before it is checked again"

@@ -194,10 +194,46 @@ async def test_a_page_behind_a_password_is_tried_before_it_is_saved(post: Post, 
     assert (status, "Canteen: soup." in page, "sesame" in page) == (200, True, False)
     assert "Intranet &lt;b&gt;" in page
     assert orjson.loads((await post("/api/v1/sites/1"))[1])["has_credentials"] is False, "nothing is saved by trying"
+    for half in ({"username": "anna"}, {"password": "sesame"}):  # as the form is shown again without its secrets
+        status, page, _ = await post_form(post, {**fields, **half})
+        assert (status, "Type both the user name and the password" in page) == (422, True)
+    assert orjson.loads((await post("/api/v1/sites/1"))[1])["has_credentials"] is False
     for expected in (200, 422):
         status, page, _ = await post_form(post, {**fields, "try": "1"})
         assert status == expected
     assert "3 pages per minute" in page
+
+
+async def test_what_was_typed_stays_when_it_was_tried_by_script(
+    post: Post, origin: Origin, new_reader: NewReader
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        if request.headers.get("Authorization") is None:
+            return web.Response(status=401, headers={"WWW-Authenticate": "Basic"})
+        return web.Response(text="<title>Intranet</title><p>Canteen: soup.</p>", content_type="text/html")
+
+    origin.pages["/in"] = Served(handler=answer)
+    await post(url=origin.url("/in"))
+    _, _, address = await post("/sites/1")
+    reader = await new_reader(address.removesuffix("/sites/1"), viewport={"width": 390, "height": 740})
+    page = reader.page
+    await page.goto(f"{address}#when")
+    for _time in range(2):
+        await page.locator("input[name=username]").fill("anna")
+        await page.locator("form[data-try] input[name=password]").fill("sesame")
+        await page.get_by_role("button", name="Try it").click()
+        await page.locator("#tried").get_by_text("Canteen: soup.").wait_for()
+        assert await page.locator("form[data-try] input[name=password]").input_value() == "sesame"
+        assert "Secrets have to be typed again" not in await page.locator("#tried").inner_text()
+    await page.locator("input[name=min_interval]").fill("tomorrow")
+    await page.get_by_role("button", name="Try it").click()
+    await page.locator("#tried .wrong").wait_for()
+    await page.locator("input[name=min_interval]").fill("")
+    await page.locator("form[data-try]").get_by_role("button", name="Save").click()
+    await page.wait_for_load_state()
+    await page.get_by_text("A password or token is set").first.wait_for(state="attached")
+    assert orjson.loads((await post("/api/v1/sites/1"))[1])["has_credentials"] is True
+    assert [one for one in reader.complaints if "422" not in one] == []
 
 
 async def post_form(post: Post, fields: dict[str, str]) -> tuple[int, str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any
 from unittest.mock import Mock
 
@@ -23,11 +25,15 @@ from pollerd.planning import about, apart, exactly, in_percent
 from pollerd.quantities import in_bytes, per_second, seconds, share
 from pollerd.ranges import BUDGET, LIVE_LOOP, RENDER_PLAN
 from pollerd.storage.store import Store
-from pollerd.texts import N_, speaking
+from pollerd.texts import N_, TextLanguage, speaking
 from pollerd.urls import normalise_url
-from pollerd.web.words import how_often, percent
+from pollerd.web.alerts import event_words, rule_words
+from pollerd.web.counts_words import selections_in_words
+from pollerd.web.words import how_often, percent, plain
+from tests.detection.selection.conditions.doubles import ReadValue, judged
 from tests.support.pseudo import PseudoLanguage, untranslated
 from tests.support.sample_events import change_event, other_event
+from tests.web.test_counts_form import CONDITIONS
 
 
 @pytest.fixture(autouse=True)
@@ -160,3 +166,57 @@ def test_numbers_and_spans() -> None:
     ]
     assert [(text, words) for text in texts if (words := untranslated(text))] == []
     assert all("⟦" in text for text in texts)
+
+
+RULE = {
+    "channels": ["7", "8"],
+    "events": ["site.changed", "site.failing", "daemon.blind"],
+    "sites": {"ids": [1, 3], "tags": ["7", "8"], "hosts": ["9"], "media": ["html", "feed"], "selections": ["7"]},
+    "matters": False,
+    "words": {"summary": [{"re": "7"}], "added": [{"text": "8"}], "removed": ["9"]},
+    "failing": {"after_polls": 5, "after": 5400.0},
+    "digest": {"every": "day", "at": "07:30", "days": ["mon", "fri"], "zone": "7"},
+    "quiet": {"zone": "7", "hours": [{"from": "22:00", "to": "07:00"}, {"from": "12:00", "to": "13:00"}]},
+}
+
+
+@pytest.mark.parametrize("digest", [RULE["digest"], {"every": "hour"}, {"every": "day", "at": "7"}, None])
+@pytest.mark.parametrize("more", [{}, {"events": list(event_words())}, {"events": None, "sites": {}, "words": {}}])
+def test_a_rule_is_whole_sentences(digest: object, more: dict[str, Any]) -> None:
+    said = plain(rule_words(RULE | {"digest": digest} | more))
+    assert said.startswith("⟦")
+    assert untranslated(said) == []
+    assert said.endswith("⟧")
+
+
+def test_a_language_orders_a_rule_as_it_likes() -> None:
+    class German(TextLanguage):
+        def gettext(self, message: str) -> str:
+            return {
+                "When {condition}, alert {channels} at once.": "{channels} sofort melden, wenn {condition}.",
+                "a site changes": "sich eine Seite ändert",
+                "{first} and {last}": "{first} und {last}",
+            }.get(message, message)
+
+    with speaking(German()):
+        assert plain(rule_words({"channels": ["a", "b"]})) == "a und b sofort melden, wenn sich eine Seite ändert."
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_conditions_are_whole_clauses(condition: Any) -> None:
+    typed = ("in stock", "sold", "price", "EUR", "Gone")
+    ((_name, paragraphs),) = selections_in_words(json.dumps({"default": {"conditions": condition}}))
+    lines = [text for heading, lines in paragraphs for text in (heading, *lines)]
+    assert [text for text in lines if untranslated(text, typed) or not text.startswith("⟦")] == []
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize(("before", "after"), [("7", "7"), ("7", "in stock x v1 X\n7"), ("in stock x v1 X\n7\n8", "7")])
+def test_reasons_of_conditions_are_whole_clauses(condition: Any, before: str, after: str) -> None:
+    typed = ("in stock", "sold", "price", "EUR", "v[0-9]+", "x|y", "^x")
+    for price, last in ((5, 9), (9, 5), (5, 5), ("x EUR", "y")):
+        given = [ReadValue(None if isinstance(value, str) else Decimal(value), str(value)) for value in (price, last)]
+        values = {name: {"price": value} for name, value in zip(("values", "last_values"), given, strict=True)}
+        why = judged(condition, before, after, **values, announced=before).why
+        assert why.startswith("⟦")
+        assert untranslated(why, typed) == []

@@ -4,13 +4,14 @@ import { startSlider } from "./slider.js";
 import { startTicker } from "./ticker.js";
 import { startSelection } from "./selection.js";
 import { followJob } from "./job.js";
-import { startPreview } from "./preview.js";
+import { startPreview, startTrying } from "./preview.js";
 import { startTabs } from "./tabs.js";
 import { startWeek } from "./week.js";
 
 startSlider();
 startSelection();
 startPreview();
+startTrying();
 startTabs();
 startWeek();
 followJob();

@@ -33,10 +33,12 @@ export function startPreview() {
     clearTimeout(timer);
     if (wasRead) timer = setTimeout(() => show(), WAIT_MS);
   });
-  form.querySelector("button[name=preview]").addEventListener("click", (event) => {
-    event.preventDefault();
-    show();
-  });
+  for (const button of form.querySelectorAll("button[name=preview]")) {
+    button.addEventListener("click", (event) => {
+      event.preventDefault();
+      show();
+    });
+  }
   moveByArrows([...document.querySelectorAll(".drawn button[name=pick]")]);
   document.querySelector(".drawn")?.addEventListener("click", async (event) => {
     const line = event.target.closest("button[name=pick]");
@@ -54,6 +56,28 @@ export function startPreview() {
       addRow(button.parentElement.querySelector(".rows"));
     });
   }
+}
+
+/** Tries how a page is fetched with the fields as they are: what was typed stays, also secrets, which the server never shows. */
+export function startTrying() {
+  const form = document.querySelector("form[data-try]");
+  const button = form?.querySelector("button[name=try]");
+  button?.addEventListener("click", async (event) => {
+    event.preventDefault();
+    const place = document.getElementById("tried");
+    const body = new URLSearchParams(new FormData(form));
+    body.set("try", "1");
+    place.setAttribute("aria-busy", "true");
+    button.disabled = true;
+    try {
+      await putFragment(place, form.getAttribute("action"), { method: "POST", body });
+    } catch {
+      place.textContent = _("Preview failed. Try again.");
+    }
+    button.disabled = false;
+    place.removeAttribute("aria-busy");
+    place.scrollIntoView({ block: "nearest" });
+  });
 }
 
 function moveByArrows(lines) {

@@ -70,7 +70,7 @@ def test_nothing_is_fine_while_our_own_link_is_down() -> None:
     [
         (OutcomeKind.CLIENT_ERROR, "HTTP status 401", "password", "#when"),
         (OutcomeKind.CLIENT_ERROR, "HTTP status 403", "refuses programs", "#when"),
-        (OutcomeKind.CLIENT_ERROR, "HTTP status 202, which comes without a page", "test", "#when"),
+        (OutcomeKind.CLIENT_ERROR, "HTTP status 202, which comes without a page", "test", "/use-browser"),
         (OutcomeKind.PROTOCOL_ERROR, "redirect loop at https://example.org/", "cookies", "#when"),
         (OutcomeKind.DENIED, "robots.txt of the host denies it", "robots.txt", "#settings"),
         (OutcomeKind.NOTHING_SELECTED, "", "was not found", "#counts"),

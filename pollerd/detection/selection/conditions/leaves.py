@@ -30,18 +30,17 @@ def _lines(view: ComparisonView, kind: Kind) -> tuple[str, ...]:
 
 
 def _counted(lines: tuple[str, ...], kind: Kind) -> str:
-    done = "added" if kind == "additions" else "removed"
+    is_added = kind == "additions"
     if not lines:
-        return _("no line was {done}", done=done)
+        return _("no line was added") if is_added else _("no line was removed")
+    first = quoted(lines[0])
     if len(lines) == 1:
-        return _("the line {lines} was {done}", lines=quoted(lines[0]), done=done)
-    return n_(
-        "{count} line were {done}, first {lines}",
-        "{count} lines were {done}, first {lines}",
-        len(lines),
-        done=done,
-        lines=quoted(lines[0]),
-    )
+        return _("the line {line} was added", line=first) if is_added else _("the line {line} was removed", line=first)
+    if is_added:
+        one, many = N_("{count} line was added: {first}"), N_("{count} lines were added, first {first}")
+    else:
+        one, many = N_("{count} line was removed: {first}"), N_("{count} lines were removed, first {first}")
+    return n_(one, many, len(lines), first=first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,10 @@ class PureLines:
         against, lines = _lines(view, other), _lines(view, self.kind)
         if against:
             return Finding(False, (_counted(against, other),))
-        facts = (f"{_counted(lines, self.kind)}, {_counted((), other)}",) if lines else (_counted((), self.kind),)
-        return Finding(bool(lines), facts)
+        if not lines:
+            return Finding(False, (_counted((), self.kind),))
+        both = _("{found}, {missing}", found=_counted(lines, self.kind), missing=_counted((), other))
+        return Finding(True, (both,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +154,16 @@ class ChangeExtent:
         """Measures the change."""
         size = view.size_since_announced if self.since_announced else view.size
         share = f"{100 * size.share:.1f} %"
-        since = _(" since the announced content") if self.since_announced else ""
-        differ = "differs" if size.chars == 1 else "differ"
-        fact = n_(
-            "{count} character {differ}{since}, {share} of the content",
-            "{count} characters {differ}{since}, {share} of the content",
-            size.chars,
-            differ=differ,
-            since=since,
-            share=share,
-        )
-        return Finding(self.least.reached_by(size), (fact if size.chars else _("nothing differs{since}", since=since),))
+        if not size.chars:
+            same = _("nothing differs since the announced content") if self.since_announced else _("nothing differs")
+            return Finding(self.least.reached_by(size), (same,))
+        if self.since_announced:
+            one = N_("{count} character differs since the announced content, {share} of the content")
+            many = N_("{count} characters differ since the announced content, {share} of the content")
+        else:
+            one = N_("{count} character differs, {share} of the content")
+            many = N_("{count} characters differ, {share} of the content")
+        return Finding(self.least.reached_by(size), (n_(one, many, size.chars, share=share),))
 
 
 # Leaves about texts: edges (a text appears or disappears) and levels (a text is present or absent).
@@ -202,19 +202,14 @@ class TextInLines:
         lines = view.changes.added if self.place == "added" else view.changes.removed
         search = self.pattern.pattern.search
         line = next((line for line in lines if search(line)), None)
+        name, is_added = self.pattern.name, self.place == "added"
         if line is None:
-            return Finding(False, (_("{pattern} is in no {place} line", pattern=self.pattern.name, place=self.place),))
-        return Finding(
-            True,
-            (
-                _(
-                    "{pattern} is in the {place} line {line}",
-                    pattern=self.pattern.name,
-                    place=self.place,
-                    line=quoted(line),
-                ),
-            ),
+            absent = N_("{pattern} is in no added line") if is_added else N_("{pattern} is in no removed line")
+            return Finding(False, (_(absent, pattern=name),))
+        found = (
+            N_("{pattern} is in the added line {line}") if is_added else N_("{pattern} is in the removed line {line}")
         )
+        return Finding(True, (_(found, pattern=name, line=quoted(line)),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,28 +220,29 @@ class TextLevel:
 
     def find(self, view: ComparisonView) -> Finding:
         """Searches the new content."""
-        return level(self.patterns, view.given.after, _("is there"))
+        return level(self.patterns, view.given.after)
 
 
 def edge(name: str, appears: bool, before: bool, after: bool) -> Finding:
     """Returns whether something appeared (disappeared), given whether it was there before and is there after."""
     if before != after:
-        fact = f"{name} appeared" if after else f"{name} disappeared"
+        fact = _("{name} appeared", name=name) if after else _("{name} disappeared", name=name)
     else:
         fact = _("{name} is there as before", name=name) if after else _("{name} is not there, as before", name=name)
     return Finding(before != after and after is appears, (fact,))
 
 
-def level(patterns: tuple[NamedPattern, ...], text: str, ending: str) -> Finding:
-    """Returns whether one of the patterns is found in the text; `ending`: the end of the sentence about it."""
+def level(patterns: tuple[NamedPattern, ...], text: str, value: str = "") -> Finding:
+    """Returns whether one of the patterns is found in the text; value: what the text is called if it is a value's."""
     matching = next((pattern for pattern in patterns if pattern.pattern.search(text)), None)
+    names = joined([pattern.name for pattern in ((matching,) if matching else patterns)])
     if matching is not None:
-        return Finding(True, (f"{matching.name} {ending}",))
-    if len(patterns) == 1:
-        return Finding(False, (f"{patterns[0].name} {ending.replace('is', 'is not', 1)}",))
-    return Finding(
-        False, (_("none of {joined} {ending}", joined=joined([pattern.name for pattern in patterns]), ending=ending),)
-    )
+        fact = N_("{names} is in {value}") if value else N_("{names} is there")
+    elif len(patterns) == 1:
+        fact = N_("{names} is not in {value}") if value else N_("{names} is not there")
+    else:
+        fact = N_("none of {names} is in {value}") if value else N_("none of {names} is there")
+    return Finding(matching is not None, (_(fact, names=names, value=value),))
 
 
 # Leaves about values that were read from a content: numbers and texts.
@@ -266,13 +262,16 @@ def _problem(value: ComparableValue | None) -> str:
 
 
 def _unknown(name: str, why: str) -> Finding:
-    return Finding(None, (f"{excerpt(name)} unreadable: {excerpt(why)}",), (name,))
+    return Finding(None, (_("{name} unreadable: {why}", name=excerpt(name), why=excerpt(why)),), (name,))
 
 
-def _no_earlier(name: str, what: str) -> Finding:
-    return Finding(
-        None, (_("{excerpt}: no earlier {what} to compare with", excerpt=excerpt(name), what=what),), (name,)
-    )
+def _no_earlier(name: str, text: str) -> Finding:
+    """Returns that a value has none before; text: says that of `{name}`."""
+    return Finding(None, (_(text, name=excerpt(name)),), (name,))
+
+
+_NO_NUMBER = N_("{name}: no earlier number to compare with")
+_NO_TEXT = N_("{name}: no earlier text to compare with")
 
 
 def _comparable(number: Decimal | None) -> Decimal | None:
@@ -323,10 +322,20 @@ class NumberLevel:
         if number is None:
             return _unknown(self.name, problem)
         holds = _holds(number, self.relation, self.limit)
-        word = self.relation if self.relation != "equals" else _("equal to")
-        is_ = "is" if holds else _("is not")
-        fact = f"{excerpt(self.name)} {plain_number(number)} {is_} {word} {plain_number(self.limit)}"
-        return Finding(holds, (fact,))
+        return Finding(holds, (_compared(self.name, number, self.relation, self.limit, holds),))
+
+
+_HOLDS: Mapping[Relation, tuple[str, str]] = {
+    "above": (N_("{name} {number} is not above {limit}"), N_("{name} {number} is above {limit}")),
+    "below": (N_("{name} {number} is not below {limit}"), N_("{name} {number} is below {limit}")),
+    "equals": (N_("{name} {number} is not equal to {limit}"), N_("{name} {number} is equal to {limit}")),
+}
+"""Whether a number holds a relation: no, yes."""
+
+
+def _compared(name: str, number: Decimal, relation: Relation, limit: Decimal, holds: bool) -> str:
+    text = _HOLDS[relation][holds]
+    return _(text, name=excerpt(name), number=plain_number(number), limit=plain_number(limit))
 
 
 def _holds(number: Decimal, relation: Relation, limit: Decimal) -> bool:
@@ -348,30 +357,20 @@ class NumberCrossing:
         number, problem = _number(view.given.values, self.name)
         if number is None:
             return _unknown(self.name, problem)
-        now = f"{excerpt(self.name)} {plain_number(number)}"
-        limit = plain_number(self.limit)
         if not _holds(number, self.side, self.limit):
-            return Finding(False, (_("{now} is not {side} {limit}", now=now, side=self.side, limit=limit),))
+            return Finding(False, (_compared(self.name, number, self.side, self.limit, holds=False),))
         last = _last_number(view.given.last_values, self.name)
         if last is None:
-            return _no_earlier(self.name, "number")
-        if _holds(last, self.side, self.limit):
-            return Finding(
-                False,
-                (
-                    _(
-                        "{now} is {side} {limit} as {plain_number} was",
-                        now=now,
-                        side=self.side,
-                        limit=limit,
-                        plain_number=plain_number(last),
-                    ),
-                ),
-            )
-        return Finding(
-            True,
-            (_("{now} crossed {limit}, it was {plain_number}", now=now, limit=limit, plain_number=plain_number(last)),),
-        )
+            return _no_earlier(self.name, _NO_NUMBER)
+        crossed = not _holds(last, self.side, self.limit)
+        if crossed:
+            text = N_("{name} {number} crossed {limit}, it was {last}")
+        elif self.side == "above":
+            text = N_("{name} {number} is above {limit} as {last} was")
+        else:
+            text = N_("{name} {number} is below {limit} as {last} was")
+        now, limit, before = plain_number(number), plain_number(self.limit), plain_number(last)
+        return Finding(crossed, (_(text, name=excerpt(self.name), number=now, limit=limit, last=before),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,30 +393,13 @@ class NumberChange:
             return _unknown(self.name, problem)
         old = self._old(view)
         if old is None:
-            return _no_earlier(self.name, "number")
+            return _no_earlier(self.name, _NO_NUMBER)
         if number == old:
-            return Finding(
-                False,
-                (
-                    _(
-                        "{excerpt} {plain_number} is as before",
-                        excerpt=excerpt(self.name),
-                        plain_number=plain_number(number),
-                    ),
-                ),
-            )
+            same = _("{name} {number} is as before", name=excerpt(self.name), number=plain_number(number))
+            return Finding(False, (same,))
         if self.percent and old == 0:
-            return Finding(
-                None,
-                (
-                    _(
-                        "{excerpt} {plain_number}: no percent of 0",
-                        excerpt=excerpt(self.name),
-                        plain_number=plain_number(number),
-                    ),
-                ),
-                (self.name,),
-            )
+            of_0 = _("{name} {number}: no percent of 0", name=excerpt(self.name), number=plain_number(number))
+            return Finding(None, (of_0,), (self.name,))
         change = _EXACT.subtract(number, old)
         return Finding(self._reached(change, old), (self._fact(number, old, change),))
 
@@ -433,25 +415,35 @@ class NumberChange:
         return size >= least if self.step > 0 else size <= least
 
     def _fact(self, number: Decimal, old: Decimal, change: Decimal) -> str:
-        way = _("rose") if change > 0 else _("fell")
-        by = plain_percent(change.copy_abs(), old.copy_abs()) if self.percent else plain_number(change.copy_abs())
-        unit = " %" if self.percent else ""
-        threshold = _(
-            "{step} of {plain_number}{unit}",
-            step=_("rise") if self.step > 0 else _("fall"),
-            plain_number=plain_number(self.step.copy_abs()),
-            unit=unit,
-        )
-        since = _(" since the announced one") if self.since_announced else ""
-        reached = _("at least the") if self._reached(change, old) else _("not the")
-        numbers = _(
-            "{way} by {by} from {before} to {after}",
-            way=way,
-            by=by,
+        moved = _(
+            _MOVED[change > 0, self.since_announced],
+            name=excerpt(self.name),
+            by=plain_percent(change.copy_abs(), old.copy_abs()) if self.percent else plain_number(change.copy_abs()),
             before=plain_number(old),
             after=plain_number(number),
         )
-        return f"{excerpt(self.name)} {numbers}{since}, {reached} {threshold}"
+        step = plain_number(self.step.copy_abs())
+        asked = _(
+            _ASKED[self.step > 0, self._reached(change, old)],
+            step=_("{number} %", number=step) if self.percent else step,
+        )
+        return _("{moved}, {asked}", moved=moved, asked=asked)
+
+
+_MOVED: Mapping[tuple[bool, bool], str] = {
+    (True, False): N_("{name} rose by {by} from {before} to {after}"),
+    (False, False): N_("{name} fell by {by} from {before} to {after}"),
+    (True, True): N_("{name} rose by {by} from {before} to {after} since the announced one"),
+    (False, True): N_("{name} fell by {by} from {before} to {after} since the announced one"),
+}
+"""By whether a number rose, and whether since the announced one."""
+_ASKED: Mapping[tuple[bool, bool], str] = {
+    (True, True): N_("at least the rise of {step}"),
+    (False, True): N_("at least the fall of {step}"),
+    (True, False): N_("not the rise of {step}"),
+    (False, False): N_("not the fall of {step}"),
+}
+"""By whether a rise is asked for, and whether it was reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,12 +478,13 @@ class ValueTextEdge:
         if problem:
             return _unknown(self.name, problem)
         now = bool(self.pattern.pattern.search(text))
-        what = f"{self.pattern.name} in {excerpt(self.name)} {quoted(text)}"
+        where = {"pattern": self.pattern.name, "name": excerpt(self.name), "text": quoted(text)}
+        what = _("{pattern} in {name} {text}", **where)
         if now is not self.appears:
             return Finding(False, (_("{what} is there", what=what) if now else _("{what} is not there", what=what),))
         last = _last_text(view, self.name)
         if last is None:
-            return _no_earlier(self.name, "text")
+            return _no_earlier(self.name, _NO_TEXT)
         return edge(what, self.appears, bool(self.pattern.pattern.search(last)), now)
 
 
@@ -507,4 +500,4 @@ class ValueTextLevel:
         text, problem = _text(view, self.name)
         if problem:
             return _unknown(self.name, problem)
-        return level(self.patterns, text, _("is in {excerpt} {text}", excerpt=excerpt(self.name), text=quoted(text)))
+        return level(self.patterns, text, f"{excerpt(self.name)} {quoted(text)}")

@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, Context, Decimal
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Protocol
 
 from pollerd.detection.selection.conditions.change_size import ChangeSize, LineChanges, change_size, line_changes
@@ -245,14 +245,15 @@ def plain_percent(part: Decimal, whole: Decimal) -> str:
     """Returns `part` as a percentage of `whole`, both positive, with two places at most; never rounded up."""
     percent = _EXACT.multiply(_EXACT.divide(part, whole), Decimal(100))
     if percent >= Decimal(10) ** 6:
-        return "over 1000000 %"
+        return _("over 1000000 %")
     if percent < Decimal("0.01"):
-        return "under 0.01 %"
+        return _("under 0.01 %")
     return f"{plain_number(percent.quantize(Decimal('0.01'), rounding=ROUND_DOWN, context=_EXACT))} %"
 
 
 def joined(facts: Sequence[str]) -> str:
     """Returns facts as one line: the first three, and how many more there are."""
-    shown = " and ".join(dict.fromkeys(facts[:_MAX_FACTS]))
+    first, *others = dict.fromkeys(facts[:_MAX_FACTS]) or ("",)
+    shown = reduce(lambda before, fact: _("{before} and {fact}", before=before, fact=fact), others, first)
     more = len(facts) - _MAX_FACTS
     return _("{shown} and {more} more", shown=shown, more=more) if more > 0 else shown

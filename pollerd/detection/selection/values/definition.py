@@ -97,7 +97,7 @@ def _separator(field: str, value: str | None, allowed: tuple[str, ...]) -> str |
         return None
     separator = plain(value).replace("\u202f", " ")
     if separator not in allowed:
-        raise InvalidValueError(field, _("one of ") + " ".join(f'"{sign}"' for sign in allowed), value)
+        raise InvalidValueError(field, _("one of {names}", names=" ".join(f'"{sign}"' for sign in allowed)), value)
     return separator
 
 
