@@ -85,7 +85,7 @@ ELEMENTS, LINES, CASED_LINES = "elements", "lines", "cased lines"
 PART_KINDS: Mapping[str, str] = {
     ELEMENTS: N_("the part"),
     LINES: N_("lines with"),
-    CASED_LINES: N_("lines with (upper and lower case as typed)"),
+    CASED_LINES: N_("lines with (as typed)"),
 }
 """What a row that keeps or ignores names."""
 
