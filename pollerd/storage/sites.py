@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Any
 
 import numpy as np
@@ -307,17 +307,18 @@ class SiteStore(Subject):
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any] | None = None
     ) -> list[Site]:
         rows = connection.execute(statement, parameters).all()
-        tags = self.tags_of.within(connection, [row[0] for row in rows])
-        return [site_of(row, tuple(tags.get(row[0], ())), self._encryption) for row in rows]
+        tags: dict[int, list[str]] = defaultdict(list)
+        if rows:
+            sites = self._sql.id_list(row[0] for row in rows)
+            for site_id, tag in connection.execute(self._tags_of, {"sites": sites}):
+                tags[site_id].append(tag)
+        return [site_of(row, tuple(tags[row[0]]), self._encryption) for row in rows]
 
     @reads
     def tags_of(self, connection: Connection, site_ids: Sequence[int]) -> dict[int, list[str]]:
         """Returns the tags of these sites in their order; sites without any are missing."""
-        tags: dict[int, list[str]] = defaultdict(list)
-        if site_ids:
-            for site_id, tag in connection.execute(self._tags_of, {"sites": self._sql.id_list(site_ids)}):
-                tags[site_id].append(tag)
-        return tags
+        rows = connection.execute(self._tags_of, {"sites": self._sql.id_list(site_ids)})
+        return {site_id: [tag for _, tag in of] for site_id, of in groupby(rows, key=lambda row: row[0])}
 
     # Lists.
 

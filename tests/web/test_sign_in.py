@@ -132,8 +132,7 @@ async def test_who_may_look_is_asked_for_nothing_on_the_page_of_alerts(person: P
     refused = await person.post("/rules/public-url", {"url": "https://evil.example", "csrf": csrf})
     assert refused.status == 403
     assert person.web.api.control.notifications.public_url == ""
-    await person.post("/sign-in", {"token": "secret-token"})
-    assert "public-url" in (await person.get("/rules")).text
+    assert "public-url" in (await person.web.get("/rules", Authorization="Bearer secret-token")).text
 
 
 async def test_who_may_look_reads_what_counts_in_words(person: Person) -> None:
