@@ -154,6 +154,7 @@ def tell(policy: Whittle, recall: float, precision: float) -> None:
     for of in policy.signals.sources.values():
         of.announced, of.unannounced = _MANY * max(recall, 1e-9), _MANY * max(1 - recall, 1e-9)
         of.false, of.exposure = _MANY * max(false_rate_of(recall, precision), 1e-9), _MANY
+        of.true = _MANY * recall * float(WORLD.rates.mean())
         of.log_odds = MAX_LOG_ODDS
 
 

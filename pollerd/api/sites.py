@@ -329,7 +329,7 @@ async def shown_site(daemon: ApiPorts, site: model.Site) -> SiteSchema:
 async def number_of_sites(daemon: ApiPorts) -> int:
     """Returns the number of all sites, also of those that other nodes poll."""
     several = daemon.store.several_writers
-    return await daemon.store.sites.count() if several else daemon.control.health.status().sites
+    return await daemon.store.sites.count() if several else daemon.control.health.sites
 
 
 async def current_site(daemon: ApiPorts, site: model.Site) -> SiteSchema:

@@ -107,6 +107,7 @@ def control_of(  # noqa: PLR0913 (all rooms meet here)
     sites: SiteControl,
     sources: SourceReader,
     notifier: Notifier,
+    notifying: NotificationSettings,
 ) -> Control:
     """Returns the interface that the API, the list reader and the status line use."""
     store, scheduler, runtime = common.store, common.scheduler, common.runtime
@@ -120,7 +121,9 @@ def control_of(  # noqa: PLR0913 (all rooms meet here)
         reads=ReadControl(store=store, scheduler=scheduler, runtime=runtime),
         index_now=index_now_reports(store.signals, signals.control, requests, settings, runtime),
         preview=PreviewControl(store=store, requests=requests, runtime=runtime),
-        notifications=NotificationControl(store=store.notifications, notifier=notifier, runtime=runtime),
+        notifications=NotificationControl(
+            store=store.notifications, notifier=notifier, settings=notifying, runtime=runtime
+        ),
         tags=TagControl(store=store.sites.tags, scheduler=scheduler, site_cache=common.site_cache, clock=clock),
         hosts=HostControl(store=store.sites.hosts, scheduler=scheduler, journal=results.journal, runtime=runtime),
         allocation=_allocation_control(common, results, explaining),
@@ -379,6 +382,7 @@ def _parts(common: CommonParts, settings: LiveSettings) -> Parts:
         sites=sites,
         sources=sources,
         notifier=notifier,
+        notifying=settings.notifying,
     )
     indexes = IndexChildren(
         readings=signals.indexes,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
 from functools import partial
 
 from pollerd.daemon.announcer import Announcer
@@ -33,14 +32,14 @@ def delivery_loop(
     events: DaemonEvents,
     announcer: Announcer,
     filled: asyncio.Event,
-    in_force: Callable[[], NotificationSettings],
+    settings: NotificationSettings,
     runtime: Runtime,
 ) -> DeliveryLoop:
     """Returns the loop that delivers on all channels. `filled`: set when there is something new to send.
 
-    in_force: returns the settings; a channel takes the public URL whenever it begins to deliver.
+    A channel takes the public URL of the settings when it begins to deliver.
     """
-    work, render, settings = runtime.workers.do, runtime.templates.do, in_force()
+    work, render = runtime.workers.do, runtime.templates.do
     watch = DeliveryWatch(events=events, announcer=announcer, instruments=runtime.instruments)
     fetching = FetchSettings(
         allow_private=settings.allow_private_channels,
@@ -53,9 +52,9 @@ def delivery_loop(
     guard, tls = Guard(settings.allow_private_channels), tls_context(settings.ca_file)
 
     def make_sender(row: StoredChannel) -> ChannelSender:
-        known, link = opened(row.spec), in_force().base_url
+        known, link = opened(row.spec), settings.base_url
         composer = Composer(store=store, work=work, render=render, public_url=link)
-        environment = ChannelEnvironment(guard=guard, poster=poster, host=in_force().host, link=link, tls=tls)
+        environment = ChannelEnvironment(guard=guard, poster=poster, host=settings.host, link=link, tls=tls)
         return ChannelSender(
             row,
             make_channel(known.channel.settings, known.channel.secrets, environment),

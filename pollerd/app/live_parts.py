@@ -389,19 +389,18 @@ def notifier_of(
         runtime=runtime,
     )
 
-    def delivery(in_force: Callable[[], NotificationSettings]) -> DeliveryLoop:
+    def delivery() -> DeliveryLoop:
         # what a daemon without channels does not need
 
         from pollerd.app.delivery import delivery_loop  # what a daemon without channels does not need
 
-        return delivery_loop(store.notifications, daemon_events, results.announcer, filled, in_force, runtime)
+        return delivery_loop(store.notifications, daemon_events, results.announcer, filled, settings, runtime)
 
     return Notifier(
         store=store.notifications,
         announcer=results.announcer,
         journal=results.journal,
         site_cache=common.site_cache,
-        settings=settings,
         make_delivery=delivery,
         watchers=(daemon_events, failing_watch),
         runtime=runtime,

@@ -6,7 +6,6 @@ Without rules and channels it reads them once, and sleeps.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,7 +24,6 @@ from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.events import EventKind, Incident, Notice
 from pollerd.model import OutcomeKind
 from pollerd.notifications.message import AnswerKind, Message, Receipt
-from pollerd.notifications.settings import NotificationSettings
 from pollerd.partitions import NodeRole
 from pollerd.storage.notification_values import ClaimedMessage, StoredChannel, StoredRule
 from pollerd.storage.notifications import NotificationStore
@@ -99,24 +97,23 @@ class Watcher(Protocol):
 class Notifier:
     """Keeps rules, channels and delivery in step with the database."""
 
-    def __init__(  # noqa: PLR0913 (what rules, channels and delivery need)
+    def __init__(
         self,
         *,
         store: NotificationStore,
         announcer: Announcer,
         journal: Journal,
         site_cache: SiteCache,
-        settings: NotificationSettings,
-        make_delivery: Callable[[Callable[[], NotificationSettings]], DeliveryLoop],
+        make_delivery: Callable[[], DeliveryLoop],
         watchers: Sequence[Watcher],
         runtime: Runtime,
     ) -> None:
-        """make_delivery: called whenever this process begins to deliver, and for a trial, with what returns the
-        settings in force; watchers: run meanwhile, and where another node delivers, too.
+        """make_delivery: called whenever this process begins to deliver, and for a trial; watchers: run meanwhile, and
+        where another node delivers, too.
         """
         self._store, self._announcer, self._journal, self._site_cache = store, announcer, journal, site_cache
         self._make_delivery, self._watchers, self._clock = make_delivery, watchers, runtime.clock
-        self._settings, self._roles = settings, runtime.roles
+        self._roles = runtime.roles
         self._gauges = OutboxGauges(store=store, instruments=runtime.instruments, clock=runtime.clock)
         self._delivery: DeliveryLoop | None = None
         """None: there is no channel, or another node delivers."""
@@ -140,15 +137,9 @@ class Notifier:
                 self._announce_by(channels, rules)
             await self._deliver_on(channels)
 
-    @property
-    def public_url(self) -> str:
-        """Where messages of this process say that users reach it, without a slash at its end; empty: nowhere."""
-        return self._settings.base_url
-
-    async def link_to(self, public_url: str) -> None:
-        """Has messages of this process link to its pages at this URL, until it ends. Raises InvalidValueError."""
+    async def begin_anew(self) -> None:
+        """Has all channels of this process begin to deliver again, with what their settings are now."""
         async with self._turn:
-            self._settings = dataclasses.replace(self._settings, public_url=public_url)
             if self._delivery is not None:
                 await self._delivery.replace(())
                 await self._delivery.replace(await self._store.channels.all())
@@ -163,7 +154,7 @@ class Notifier:
 
     async def _deliver(self) -> None:
         """Delivers until cancelled. Knows nothing of an earlier time: another node may have delivered meanwhile."""
-        delivery = self._make_delivery(lambda: self._settings)
+        delivery = self._make_delivery()
         try:
             await self._begin_with(delivery)
             async with asyncio.TaskGroup() as group:
@@ -188,7 +179,7 @@ class Notifier:
 
     async def try_out(self, row: StoredChannel, message: Message) -> Receipt:
         """Sends one message on a channel with these settings, at once, whichever node delivers."""
-        delivery = self._make_delivery(lambda: self._settings)
+        delivery = self._make_delivery()
         try:
             return await delivery.try_out(row, message)
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from yarl import URL
 
@@ -10,7 +10,7 @@ from pollerd.errors import InvalidValueError
 from pollerd.texts import _
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class NotificationSettings:
     """`public_url`: where users reach this daemon, for links in messages; None: messages have no links.
 
@@ -35,6 +35,10 @@ class NotificationSettings:
             fits = False
         if not fits:
             raise InvalidValueError("public_url", _("an http or https URL without query"), self.public_url[:200])
+
+    def link_to(self, public_url: str) -> None:
+        """Sets the public URL. Raises InvalidValueError for one that is none; then all is as before."""
+        self.public_url = replace(self, public_url=public_url).public_url
 
     @property
     def host(self) -> str:

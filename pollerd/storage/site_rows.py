@@ -163,7 +163,11 @@ def _setting(kind: Kind, value: Any) -> Any:
 def site_of(row: Any, tags: tuple[str, ...], encryption: Encryption) -> Site:
     """Returns the site of a row; values damaged by hand become those of a new site."""
     access = NO_ACCESS if row.access is None else encryption.decrypt(row.access)
-    settings = {name: _setting(setting.kind, getattr(row, name)) for name, setting in COLUMNS.items()}
+    settings = {
+        name: _setting(setting.kind, value)
+        for name, setting in COLUMNS.items()
+        if (value := getattr(row, name)) is not None  # most are not set, so as in a new `SiteSpec`
+    }
     return Site(
         id=row.id,
         spec=SiteSpec(row.url, tags=tags, access=access, paused=row.paused, **settings),

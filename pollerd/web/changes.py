@@ -21,7 +21,7 @@ from pollerd.scheduling.windows import local_time
 from pollerd.storage.changes import ChangeFilter
 from pollerd.texts import _
 from pollerd.web.http import Posted, query, within
-from pollerd.web.page import Page, Shown, page_router, shown_url
+from pollerd.web.page import UNREAD_COUNTED, Page, Shown, page_router, shown_url
 from pollerd.web.words import DAY_WORDS
 
 router = page_router()
@@ -31,7 +31,6 @@ _SEARCHED = 100_000
 _CONTEXT = 3
 _DIFF_ROWS = 2_000
 """Most rows of a difference on a page; the whole is a file."""
-_UNSEEN_COUNTED = 1_000
 Text = Annotated[Words, Query(max_length=200)]
 OptionalId = Annotated[int | None, Query(ge=1, le=MAX_ID)]
 View = Annotated[str, Query(alias="view", pattern="^(inline|side)$")]
@@ -146,22 +145,23 @@ async def list_changes(page: Shown, asked: Annotated[_Wanted, Depends()], cursor
     newest = await changes.last_id()
     after = await changes.id_before_newest(_SEARCHED) if asked.q else None
     changes_page = await changes.page(asked.filter(reader, after), _ROWS, cursor)
-    unseen = await changes.count_unseen(reader, _UNSEEN_COUNTED)
+    unseen = page.unread if page.unread is not None else await changes.count_unseen(reader, UNREAD_COUNTED)
     rules = await page.ports.store.notifications.rules.all()
     older, items = {**filters, "cursor": changes_page.next_cursor}, changes_page.items
-    sites = await page.ports.store.sites.get_many(list({change.site_id for change in items}))
+    tags = await page.ports.store.sites.tags_of(list({change.site_id for change in items}))
+    ids = [change.id for change in items]
     zone = page.zone
     return page.show(
         "changes.html",
-        days=days_of(items, {site.id: site.spec.tags for site in sites}, page.now, zone or UTC),
+        days=days_of(items, tags, page.now, zone or UTC),
         zone_known=zone is not None,
         count=len(items),
-        sent=await changes.sent_by([change.id for change in items]),
+        sent=await changes.sent_by(ids),
         unseen=unseen,
-        unread=await changes.unseen_among(reader, [change.id for change in items]),
+        unread=set(ids) if asked.show == "unseen" else await changes.unseen_among(reader, ids),
         unseen_text=f"{unseen:,}"
-        if unseen < _UNSEEN_COUNTED
-        else _("more than {unseen_counted:,}", unseen_counted=_UNSEEN_COUNTED),
+        if unseen < UNREAD_COUNTED
+        else _("more than {unseen_counted:,}", unseen_counted=UNREAD_COUNTED),
         filters=filters,
         narrowed=asked.narrowed,
         newest=newest,

@@ -85,7 +85,7 @@ ELEMENTS, LINES, CASED_LINES = "elements", "lines", "cased lines"
 PART_KINDS: Mapping[str, str] = {
     ELEMENTS: N_("the part"),
     LINES: N_("lines with"),
-    CASED_LINES: N_("lines with (upper and lower case as typed)"),
+    CASED_LINES: N_("lines with (as typed)"),
 }
 """What a row that keeps or ignores names."""
 
@@ -264,7 +264,9 @@ class ConditionRow:
 def leaf_of(row: ConditionRow) -> Settings:
     """Returns the condition that a row says. Raises `InvalidValueError` for a number that is none, or a wrong test."""
     leaf = _bare_leaf(row)
-    if row.since_alert and row.test in _SINCE_ALERT:
+    if row.since_alert:
+        if row.test not in _SINCE_ALERT:
+            raise _unfit(_("a test of what differs since the last check: choose “since the last check”"))
         for part in leaf.get("any", [leaf]):
             part["against"] = "announced"
     return {"not": leaf} if row.negated else leaf

@@ -43,7 +43,9 @@ def rate_in_words(page: SiteSchema) -> str:
     """Returns how often a page changes, in a few words."""
     if (least := _at_least(page)) is not None:
         return _("at least {rate}", rate=how_often(least))
-    return "" if page.rate_per_day is None else how_often(page.rate_per_day)
+    if page.rate_per_day is None:
+        return ""
+    return how_often(page.rate_per_day) if page.changes else _("none found")
 
 
 def _at_least(page: SiteSchema) -> float | None:

@@ -56,7 +56,7 @@ async def first_steps(page: Page) -> FirstSteps | None:
         return None
     recognition: CallerRecognition = page.request.app.state.recognition
     rules = await store.notifications.rules.all()
-    sites = page.ports.control.health.status().sites
+    sites = page.ports.control.health.sites
     steps = (
         Step(N_("Add sites"), "/sites/import", sites > len(watched)),
         Step(N_("Choose what counts on a site"), "/sites", await store.sites.any_selections()),

@@ -231,6 +231,10 @@ def _text(name: str, value: Any) -> str:
     setting = SITE_SETTINGS.get(name)
     if setting is not None and setting.kind is Kind.SECONDS and isinstance(value, int | float):
         return duration(value)
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, Mapping) and all(isinstance(item, str) for item in value.values()):
+        return ", ".join(f"{key}: {item}" for key, item in value.items())
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
     return value if isinstance(value, str) else orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2).decode()

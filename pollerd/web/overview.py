@@ -53,7 +53,7 @@ async def today(
     ports, now = page.ports, page.now
     unread = (await ports.store.changes.page(ChangeFilter(matters=True, unseen_by=page.reader), _READ)).items
     changes = unread or (await ports.store.changes.page(ChangeFilter(matters=True), _READ)).items
-    known = await ports.store.sites.get_many(list({change.site_id for change in changes}))
+    tags = await ports.store.sites.tags_of(list({change.site_id for change in changes}))
     allocation = ports.control.allocation.view()
     trouble, troubled = await _trouble(page, _ALL_TROUBLED if needs else _TROUBLED)
     looked_at = await ports.store.changes.look(page.reader, now)
@@ -61,7 +61,7 @@ async def today(
     return page.show(
         "overview.html",
         allocation=allocation,
-        news=_rows(changes, {site.id: site.spec.tags for site in known})[:_SHOWN],
+        news=_rows(changes, tags)[:_SHOWN],
         sent=await ports.store.changes.sent_by([change.id for change in changes]),
         is_news=bool(unread),
         news_sites=len({change.site_id for change in unread}),

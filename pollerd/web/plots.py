@@ -291,7 +291,7 @@ _COLUMN = 2
 _STRIP_LEFT, _STRIP_RIGHT = 56, 4
 _FOUND, _POLLS, _FAILED, _AXIS = 24, 44, 48, 84
 """Bottom of the lane of changes, bottom of the polls', top of the failures', base line of the axis' texts."""
-_LANES = {N_("found"): _FOUND, N_("polls"): _POLLS, N_("failed"): 62}
+_LANES = {N_("found"): _FOUND, N_("checks"): _POLLS, N_("failed"): 62}
 """Name of each lane -> base line of its name."""
 _FOUND_HEIGHT, _POLLS_HEIGHT, _FAILED_HEIGHT = 20, 14, 16
 _LEAST = 4

@@ -68,7 +68,7 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
         standing=site_standing(
             shown,
             now,
-            offline=ports.control.health.status().offline,
+            offline=ports.control.health.offline,
             asked=live is not None and live.asked,
         ),
         now=now,
@@ -76,7 +76,7 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
         explained=explained,
         facts=shown_values(explained),
         changing=changing(explained, shown),
-        said=words(explained, shown, now, sites=ports.control.health.status().sites),
+        said=words(explained, shown, now, sites=ports.control.health.sites),
         strip=strip,
         days=days,
         spans=_SPANS,

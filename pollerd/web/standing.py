@@ -92,7 +92,7 @@ class StandingShown:
 async def standings(ports: ApiPorts, sites: Sequence[Site], now: float) -> list[tuple[SiteSchema, StandingShown]]:
     """Returns sites as they are shown at `now`, epoch s, with how they stand."""
     live = await ports.control.sites.shown([site.id for site in sites])
-    offline, tags, shown = ports.control.health.status().offline, ports.store.sites.tags.in_force, []
+    offline, tags, shown = ports.control.health.offline, ports.store.sites.tags.in_force, []
     for site in sites:
         schema, known = SiteSchema.of(site, live.get(site.id), tags), live.get(site.id)
         asked = known is not None and known.asked

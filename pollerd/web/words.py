@@ -167,6 +167,8 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 def visible(text: str, most: int = SHOWN) -> str:
     """Returns the text with what would hide or reorder it made visible, as in "⟨RLO⟩", and cut after `most`."""
     cut = text if len(text) <= most else f"{text[:most]}…"
+    if cut.isascii() and cut.isprintable():  # most of what pages show: it has nothing to replace
+        return cut
     return _HIDDEN.sub(_symbol, _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", cut))
 
 

@@ -270,6 +270,19 @@ def test_silence_of_a_source_that_delivers_in_batches_says_nothing_since_the_las
     assert (single.reported_at(400.0), batches.quiet_before(400.0)) == (-np.inf, 100.0)
 
 
+def test_a_list_that_is_written_again_now_and_then_makes_no_batches() -> None:
+    source, at = LearnedSource(np.arange(100), PUSHED, 100.0), 0.0
+    for _ in range(3):
+        for number in [1] * 12 + [50, 1]:
+            at += 10.0
+            source.received(number, np.empty(0), at)
+            assert source.batch_gap == 0.0, "it reports changes one by one besides"
+    for _ in range(12):
+        at += 10.0
+        source.received(50, np.empty(0), at)
+    assert source.batch_gap == pytest.approx(10.0)
+
+
 def test_a_batch_of_many_pages_counts_if_it_may_be_true() -> None:
     """A pushed source that names most of its pages is not a list written anew if it was quiet for long enough."""
     policy = made(SITES)

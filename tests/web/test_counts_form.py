@@ -264,6 +264,7 @@ def test_and_binds_more_closely_than_or() -> None:
         (ConditionRow("", "appears", "/(/"), "regular expression"),
         (ConditionRow("price", "falls_by", "-5 %"), "above 0"),
         (ConditionRow("", "sings", "x"), "one of the tests"),
+        (ConditionRow("", "appears", "x", since_alert=True), "since the last check"),
     ],
 )
 def test_an_error_stands_in_its_row(row: ConditionRow, why: str) -> None:

@@ -73,6 +73,8 @@ async def test_jobs_are_tried_and_then_moved(web: Web) -> None:
     assert "shellpipe" in page
     assert '<dt>Keep</dt><dd dir="auto">h1</dd>' in page, "selections in words"
     assert "steps" not in page
+    assert "X-Key: (not shown)" in page
+    assert "{" not in page.partition("<main")[2].partition("</main>")[0], "nothing is shown as JSON"
     assert "&lt;b&gt;News&lt;/b&gt;" in page
     assert "kept-secret-value" not in page, "no secret is shown"
     assert len((await web.api("GET", "/sites")).json["items"]) == 1, "a trial adds nothing"

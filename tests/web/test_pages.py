@@ -83,6 +83,14 @@ async def test_files_are_small(web: Web) -> None:
     assert sum(len(files[name].packed) for name in asked_for) < 20 * 1024
 
 
+async def test_every_colour_that_the_style_uses_is_there(web: Web) -> None:
+    """One that is missing is no error in a browser: what should look otherwise looks like all else."""
+    style = (await web.get(re.findall(r"/assets/\w+/style.css", (await web.get("/")).text)[0])).text
+    used, given = set(re.findall(r"var\((--[\w-]+)", style)), set(re.findall(r"(--[\w-]+)\s*:", style))
+    assert len(used) > 10
+    assert used == given
+
+
 async def test_a_page_that_is_not_there(web: Web) -> None:
     for path in ("/sites/99", "/changes/99", "/rules/99"):
         answer = await web.get(path)

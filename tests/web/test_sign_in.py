@@ -119,6 +119,22 @@ async def test_who_may_look_may_not_change(person: Person) -> None:
     assert (await person.post("/changes/seen", {"id": "1", "csrf": csrf})).status == 303
 
 
+async def test_who_may_look_is_asked_for_nothing_on_the_page_of_alerts(person: Person) -> None:
+    await person.sign_in("max")
+    page = (await person.get("/rules")).text
+    assert "There is no rule yet" in page
+    assert "Add a channel first" not in page
+    channel = {"name": "hook", "kind": "webhook", "settings": {"url": "https://a.example/x"}}
+    made = await person.web.api("POST", "/channels", channel, headers={"Authorization": "Bearer secret-token"})
+    assert made.status == 201
+    assert "public-url" not in (await person.get("/rules")).text
+    csrf = await person.csrf("/system")
+    refused = await person.post("/rules/public-url", {"url": "https://evil.example", "csrf": csrf})
+    assert refused.status == 403
+    assert person.web.api.control.notifications.public_url == ""
+    assert "public-url" in (await person.web.get("/rules", Authorization="Bearer secret-token")).text
+
+
 async def test_who_may_look_reads_what_counts_in_words(person: Person) -> None:
     selections = {"default": {"steps": [{"keep": {"xpath": "//p[. = '<b>']"}}], "conditions": {"appears": "sale"}}}
     site = {"url": "https://example.org/", "selections": selections}

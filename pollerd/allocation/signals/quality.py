@@ -33,7 +33,8 @@ _SAME_READING = 1 / 32
 """A reading that follows another within this part of their mean gap (at first of a uniform cycle), such as a poll that
 proves its change, is not one more."""
 _BATCH_SIGNALS = 3.0
-"""Signals at once, on average, of a pushed source that is taken to deliver in batches, and not as changes happen."""
+"""Signals at once, in the geometric mean, of a pushed source that is taken to deliver in batches, and not as changes
+happen."""
 START_POLLS = 4.0
 """A new source knows as much of its host's others, or else of all, as that many polls teach."""
 DELAYS = np.r_[0.0, 0.5 ** np.arange(6.0, 0.0, -1.0)]
@@ -59,9 +60,9 @@ class LearnedSource:
     s between the last readings, 0: unknown, not stored · prior_polls: of other sources, that its prior is worth, with
     forgetting, not stored · newest: latest date of the last signals, epoch s, -inf: unknown, not stored. Of a
     pushed source, not stored either: delivered_at, delivered_before: when the last delivery began and the one before,
-    epoch s, -inf: none · delivery_gap, s, and delivery_size: means of the last deliveries, 0: unknown · delivered:
-    signals of the last delivery · delay_chances float64[len(DELAYS)]: of its mean delay, if it is pushed and gives no
-    dates.
+    epoch s, -inf: none · delivery_gap, s, and delivery_size: arithmetic and geometric means of the last deliveries, 0:
+    unknown · delivered: signals of the last delivery · delay_chances float64[len(DELAYS)]: of its mean delay, if it is
+    pushed and gives no dates.
     """
 
     slots: NDArray[np.int64]
@@ -184,7 +185,8 @@ class LearnedSource:
         if np.isfinite(self.delivered_at):
             gap, keep = now - self.delivered_at, _KEEP_GAP if self.delivery_gap else 0.0
             self.delivery_gap = keep * self.delivery_gap + (1.0 - keep) * gap
-            self.delivery_size = keep * self.delivery_size + (1.0 - keep) * self.delivered
+            # of a source that reports changes one by one a list written again now and then makes no batches
+            self.delivery_size = self.delivery_size**keep * self.delivered ** (1.0 - keep)
         self.delivered_before, self.delivered_at, self.delivered = self.delivered_at, now, float(number)
 
     @property

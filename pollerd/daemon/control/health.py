@@ -58,17 +58,27 @@ class DaemonHealth:
             return _("the database does not answer within {check_seconds:g} s", check_seconds=CHECK_SECONDS)
         return None
 
+    @property
+    def sites(self) -> int:
+        """The number of sites that are polled here."""
+        return len(self._scheduler.sites)
+
+    @property
+    def offline(self) -> bool:
+        """Whether every host fails, so that our own link is down."""
+        return self._outage_filter.offline
+
     def status(self) -> Status:
         """Returns the daemon's current state."""
         sites = self._scheduler.sites
         return Status(
-            sites=len(sites),
+            sites=self.sites,
             in_flight=len(self._in_flight),
             polls=int(sites.polls[: sites.size].sum()),
             changes=int(sites.changes[: sites.size].sum()),
             rate=self._budget.meter.rate(),
             budget=self._budget.rate,
-            offline=self._outage_filter.offline,
+            offline=self.offline,
             storage_failure=self._storage.failure,
             by_state=dict(zip((*STATES, SiteState.PAUSED), sites.counts(), strict=True)),
             loop_lag=self._in_flight.loop_lag,

@@ -14,6 +14,7 @@ from pollerd.daemon.runtime import Runtime
 from pollerd.errors import InvalidValueError, NotFoundError, TooHeavyError, refusal
 from pollerd.events import EventKind, NoticeState
 from pollerd.masking import masked
+from pollerd.notifications.settings import NotificationSettings
 from pollerd.storage.notification_values import (
     AttemptEnd,
     ChannelSpec,
@@ -37,8 +38,11 @@ _FOR_GOOD = 253_402_300_000.0
 class NotificationControl:
     """Changes rules and channels: first in the database, then in the live loop."""
 
-    def __init__(self, *, store: NotificationStore, notifier: Notifier, runtime: Runtime) -> None:
+    def __init__(
+        self, *, store: NotificationStore, notifier: Notifier, settings: NotificationSettings, runtime: Runtime
+    ) -> None:
         self._store, self._notifier, self._clock = store, notifier, runtime.clock
+        self._settings = settings
         self._templates = runtime.templates
         self._log = structlog.get_logger("pollerd.notifications")
 
@@ -102,11 +106,12 @@ class NotificationControl:
     @property
     def public_url(self) -> str:
         """Where messages say that users reach this daemon, without a slash at its end; empty: they have no links."""
-        return self._notifier.public_url
+        return self._settings.base_url
 
     async def link_to(self, public_url: str, *, by: str) -> None:
         """Has messages link to the pages at this URL, until the process ends. Raises InvalidValueError."""
-        await self._notifier.link_to(public_url)
+        self._settings.link_to(public_url)
+        await self._notifier.begin_anew()
         self._log.info("public_url_set", url=self.public_url, by=by)
 
     # Channels.

@@ -33,10 +33,12 @@ export function startPreview() {
     clearTimeout(timer);
     if (wasRead) timer = setTimeout(() => show(), WAIT_MS);
   });
-  form.querySelector("button[name=preview]").addEventListener("click", (event) => {
-    event.preventDefault();
-    show();
-  });
+  for (const button of form.querySelectorAll("button[name=preview]")) {
+    button.addEventListener("click", (event) => {
+      event.preventDefault();
+      show();
+    });
+  }
   moveByArrows([...document.querySelectorAll(".drawn button[name=pick]")]);
   document.querySelector(".drawn")?.addEventListener("click", async (event) => {
     const line = event.target.closest("button[name=pick]");

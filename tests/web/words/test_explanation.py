@@ -208,6 +208,7 @@ def test_a_page_that_differs_at_most_checks_changes_at_least_as_often_as_was_see
     for new in (replace(seen, last_poll_at=None), replace(seen, created_at=NOW)):
         assert rate_in_words(cast(Any, new)) == "14 times an hour"
     assert rate_in_words(cast(Any, replace(seen, rate_per_day=None))) == ""
+    assert rate_in_words(cast(Any, replace(seen, changes=0))) == "none found", "a rate would contradict it"
 
 
 def test_ranks_of_long_lists_are_estimated() -> None:
