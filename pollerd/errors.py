@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pollerd.masking import masked
+from pollerd.masking import NOT_SHOWN, masked
 from pollerd.quantities import soon
 from pollerd.texts import N_, _
 
@@ -52,7 +52,8 @@ class InvalidValueError(PermanentError, ValueError):
     def __init__(self, field: str, allowed: str, given: object, *, sentence: bool = False) -> None:
         given = masked(given) if isinstance(given, str) else given
         self.field, self.allowed, self.given, self.sentence = field, allowed, given, sentence
-        super().__init__(self.text if sentence else _("{text}; given: {given!r}", text=self.text, given=given))
+        is_shown = not sentence and given != NOT_SHOWN
+        super().__init__(_("{text}; given: {given!r}", text=self.text, given=given) if is_shown else self.text)
 
     @property
     def text(self) -> str:

@@ -14,7 +14,7 @@ import typer
 from pollerd.cli.client import REFUSED, TIMEOUT_SECONDS, WRONG, ApiClient, daemon_at
 from pollerd.cli.options import DURATION, Json, Timeout, Token, Url, duration, grouped, table_in
 from pollerd.cli.output import CallError, show_done, show_fields, show_json, show_list, show_one
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 # Options of `add` and `edit`: settings by name, and secrets from files or a prompt.
 #
@@ -157,12 +157,12 @@ ChannelName = Annotated[str, typer.Argument(metavar="CHANNEL", help="Id or name.
 
 def rule_named(daemon: ApiClient, rule: str) -> dict[str, Any]:
     """Returns the rule of that name, or else id. Raises `CallError` if it does not exist."""
-    return _named(daemon, "/rules", "rule", rule)
+    return _named(daemon, "/rules", N_("rule"), rule)
 
 
 def channel_named(daemon: ApiClient, channel: str) -> dict[str, Any]:
     """Returns the channel of that name, or else id. Raises `CallError` if it does not exist."""
-    return _named(daemon, "/channels", "channel", channel)
+    return _named(daemon, "/channels", N_("channel"), channel)
 
 
 def refuse(reason: str) -> None:
@@ -179,7 +179,7 @@ def _named(daemon: ApiClient, path: str, what: str, name: str) -> dict[str, Any]
     for item in items:
         if str(item["id"]) == name:
             return item
-    raise CallError(_("no such {what}: {name}", what=what, name=name))
+    raise CallError(_("no such {what}: {name}", what=_(what), name=name))
 
 
 app = typer.Typer(no_args_is_help=True)

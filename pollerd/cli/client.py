@@ -21,7 +21,7 @@ from pollerd import quantities, texts
 from pollerd.app.environment import client_defaults, other_variables
 from pollerd.cli.output import CallError, UnansweredError, as_typed, clean
 from pollerd.errors import InvalidValueError, PollerdError
-from pollerd.masking import masked
+from pollerd.masking import NOT_SHOWN, masked
 from pollerd.texts import N_, _
 
 TIMEOUT_SECONDS = 10.0
@@ -195,7 +195,9 @@ def _refusal(error: urllib.error.HTTPError) -> str:
             if sent
             else f"{detail}: {_(_GIVE_TOKEN)}"
         )
-    return detail if value is None else f"{detail}; given: {value!r}"
+    if value is None or value == NOT_SHOWN:
+        return detail
+    return _("{text}; given: {given!r}", text=detail, given=value)
 
 
 # The connection of a command to the daemon, with exit codes of errors.

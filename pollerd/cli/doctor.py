@@ -210,13 +210,11 @@ def _late(allocation: dict[str, Any]) -> CheckResult:
 
 def _noisy(allocation: dict[str, Any]) -> CheckResult:
     noisy, sites = allocation["noisy_sites"], allocation["sites"]
-    changing = _("changes on nearly every poll, and is") if noisy == 1 else _("change on nearly every poll, and are")
     text = n_(
-        "{noisy} of {count} site {changing} limited to an equal share of the budget",
-        "{noisy} of {count} sites {changing} limited to an equal share of the budget",
-        sites,
-        noisy=noisy,
-        changing=changing,
+        "{count} of {sites} sites changes on nearly every poll, and is limited to an equal share of the budget",
+        "{count} of {sites} sites change on nearly every poll, and are limited to an equal share of the budget",
+        noisy,
+        sites=sites,
     )
     if not noisy:
         text = _("no site changes on nearly every poll")
@@ -231,12 +229,10 @@ def _noisy(allocation: dict[str, Any]) -> CheckResult:
 
 def _without_text(allocation: dict[str, Any]) -> Iterator[CheckResult]:
     if number := allocation["sites_without_text"]:
-        have = "has" if number == 1 else "have"
         text = n_(
-            "{count} site {have} no text that can be compared; `pollerd sites show` says why",
-            "{count} sites {have} no text that can be compared; `pollerd sites show` says why",
+            "{count} site has no text that can be compared; `pollerd sites show` says why",
+            "{count} sites have no text that can be compared; `pollerd sites show` says why",
             number,
-            have=have,
         )
         yield CheckResult(NOTE, "text", text)
 
@@ -244,14 +240,16 @@ def _without_text(allocation: dict[str, Any]) -> Iterator[CheckResult]:
 def _shadow(shadow: dict[str, Any]) -> CheckResult:
     about, hourly = f"shadow {shadow['allocator']}", shadow["expected_detections_per_hour"]
     if shadow["state"] == "dropped":
-        return CheckResult(WRONG, about, f"dropped: {shadow['reason']}")
-    expected = "" if hourly is None else _(", {hourly:.4g} changes per hour expected", hourly=hourly)
-    return CheckResult(FINE, about, f"{shadow['state']}{expected}")
+        return CheckResult(WRONG, about, _("dropped: {reason}", reason=shadow["reason"]))
+    if hourly is None:
+        return CheckResult(FINE, about, shadow["state"])
+    expected = _("{state}, {hourly:.4g} changes per hour expected", state=shadow["state"], hourly=hourly)
+    return CheckResult(FINE, about, expected)
 
 
 def _states(metrics: Metrics) -> CheckResult:
     counts = {state: metrics.value("sites", state=state) for state in ("active", "backing_off", "blocked", "gone")}
-    text = ", ".join(f"{number:.0f} {state.replace('_', ' ')}" for state, number in counts.items())
+    text = _("{active:.0f} active, {backing_off:.0f} backing off, {blocked:.0f} blocked, {gone:.0f} gone", **counts)
     if counts["backing_off"] + counts["blocked"] > counts["active"]:
         return CheckResult(WRONG, "sites", _("{text}: most cannot be polled", text=text))
     return CheckResult(FINE, "sites", text)

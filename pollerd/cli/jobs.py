@@ -14,7 +14,7 @@ from pollerd.cli.setting_options import Settings, with_settings
 from pollerd.cli.sites import FilterOptions
 from pollerd.model import JobAction, JobState
 from pollerd.site_settings import INHERITED
-from pollerd.texts import _, n_
+from pollerd.texts import N_, _, n_
 
 # `pollerd sites bulk`: does one thing to all sites that match a filter.
 
@@ -95,7 +95,7 @@ def show_ended(daemon: ApiClient, job: dict[str, Any], *, wait: bool, as_json: b
     if as_json:
         show_json(job)
     else:
-        typer.echo(f"job {job['id']}: {_said(job)}")
+        typer.echo(_("job {number}: {said}", number=job["id"], said=_said(job)))
     if job["state"] == JobState.FAILED.value:
         raise typer.Exit(REFUSED)
 
@@ -109,17 +109,13 @@ def _said(job: dict[str, Any]) -> str:
             action=job["action"],
             state=job["state"],
         )
-    refused = f", {job['refused']} refused" if job["refused"] else ""
-    why = f": {job['detail']}" if job["detail"] else ""
-    return n_(
-        "{action} {state}, {count} site changed{refused}{why}",
-        "{action} {state}, {count} sites changed{refused}{why}",
-        job["changed"],
-        action=job["action"],
-        state=job["state"],
-        refused=refused,
-        why=why,
-    )
+    if job["refused"]:
+        one = N_("{action} {state}, {count} site changed, {refused} refused")
+        many = N_("{action} {state}, {count} sites changed, {refused} refused")
+    else:
+        one, many = N_("{action} {state}, {count} site changed"), N_("{action} {state}, {count} sites changed")
+    said = n_(one, many, job["changed"], action=job["action"], state=job["state"], refused=job["refused"])
+    return f"{said}: {job['detail']}" if job["detail"] else said
 
 
 app = typer.Typer()

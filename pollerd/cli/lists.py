@@ -20,7 +20,7 @@ from pollerd.cli.output import CallError, clean, show_json, showing_progress, wr
 from pollerd.cli.sites import id_of
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.lists.list_document import DOCUMENTS, FORMATS, NOT_SHOWN, Entry, as_utf_8, format_of, read_document
-from pollerd.texts import _, n_
+from pollerd.texts import N_, _, n_
 from pollerd.urls import normalise_url
 
 if TYPE_CHECKING:
@@ -395,9 +395,14 @@ def _name(file: BinaryIO) -> str | None:
     return name if isinstance(name, str) and not name.startswith("<") else None
 
 
+def _rejected(place: str, rejection: dict[str, Any]) -> str:
+    text = N_("line {number}: {reason}") if place == "line" else N_("entry {number}: {reason}")
+    return _(text, number=rejection["line"], reason=clean(rejection["reason"]))
+
+
 def _say(result: dict[str, Any], place: str) -> None:
     for line in result["rejected"][:_REJECTED_SHOWN]:
-        typer.echo(f"{place} {line['line']}: {clean(line['reason'])}", err=True)
+        typer.echo(_rejected(place, line), err=True)
     count = result["rejected_count"]
     typer.echo(
         _(
@@ -417,11 +422,11 @@ _SAME, _DIFFERENT, _ERROR = 0, 1, 2
 _OCTETS = "application/octet-stream"
 _KINDS = ("added", "changed", "removed")
 _BESIDES = {
-    "tags": "tag",
-    "sources": "source",
-    "signal_sources": "signal source",
-    "channels": "channel",
-    "rules": "rule",
+    "tags": N_("tag"),
+    "sources": N_("source"),
+    "signal_sources": N_("signal source"),
+    "channels": N_("channel"),
+    "rules": N_("rule"),
 }
 """What a document has besides sites -> one of them."""
 _OWN = frozenset({"channels", "rules", "signal_sources"})
@@ -488,7 +493,7 @@ def _code(difference: dict[str, Any]) -> int:
 
 def _show(difference: dict[str, Any], file: Path) -> None:
     for rejection in difference["rejected"]:
-        typer.echo(f"{file}, {_place(file)} {rejection['line']}: {clean(rejection['reason'])}", err=True)
+        typer.echo(f"{file}, {_rejected(_place(file), rejection)}", err=True)
     for sign, kind in (("+", "added"), ("-", "removed"), ("!", "left_out_as_deleted")):
         for site in difference[kind]:
             shown = _("{site} (deleted by hand; only --sync brings it back)", site=clean(site))
@@ -496,8 +501,11 @@ def _show(difference: dict[str, Any], file: Path) -> None:
     for site in difference["changed"]:
         _show_changed(site["url"], site["fields"])
     for what, word in _BESIDES.items():
-        _show_besides(difference.get(what, {}), word)
-    counts = ", ".join(f"{difference[f'{kind}_count']} {kind}" for kind in (*_KINDS, "rejected"))
+        _show_besides(difference.get(what, {}), _(word), of_sites=what == "sources")
+    counts = _(
+        "{added} added, {changed} changed, {removed} removed, {rejected} rejected",
+        **{kind: difference[f"{kind}_count"] for kind in (*_KINDS, "rejected")},
+    )
     besides = [_counted(difference[what], what) for what in _BESIDES if what in difference]
     typer.echo("; ".join([counts, *filter(None, besides)]))
 
@@ -508,18 +516,22 @@ def _show_changed(name: str, fields: list[dict[str, Any]]) -> None:
         typer.echo(f"    {changed['field']}: {_value(changed['before'])} -> {_after(changed)}")
 
 
-def _show_besides(difference: dict[str, Any], word: str) -> None:
+def _show_besides(difference: dict[str, Any], word: str, *, of_sites: bool) -> None:
     for name in difference.get("added", ()):
         typer.echo(f"+ {word} {clean(name)}")
     for name in difference.get("removed", ()):
-        with_sites = _(", with the sites that it added and that are not in the list") if word == "source" else ""
-        typer.echo(f"- {word} {clean(name)}{with_sites}")
+        with_sites = N_("{source}, with the sites that it added and that are not in the list")
+        gone = f"{word} {clean(name)}"
+        typer.echo(f"- {_(with_sites, source=gone) if of_sites else gone}")
     for change in difference.get("changed", ()):
         _show_changed(f"{word} {change['name']}", change["fields"])
 
 
+_COUNTED = {"added": N_("{count} added"), "changed": N_("{count} changed"), "removed": N_("{count} removed")}
+
+
 def _counted(difference: dict[str, Any], what: str) -> str:
-    counts = [f"{len(difference[kind])} {kind}" for kind in _KINDS if difference[kind]]
+    counts = [_(_COUNTED[kind], count=len(difference[kind])) for kind in _KINDS if difference[kind]]
     return f"{what}: {', '.join(counts)}" if counts else ""
 
 
@@ -533,9 +545,9 @@ def _after(field: dict[str, Any]) -> str:
 
 def _value(value: Any) -> str:
     if value is None:
-        return "unset"
+        return _("unset")
     if isinstance(value, dict):
         return clean(json.dumps(value, ensure_ascii=False))
     if isinstance(value, list):
-        return clean(";".join(map(str, value))) or "none"
+        return clean(";".join(map(str, value))) or _("none")
     return clean(f"{value:g}" if isinstance(value, float) else str(value).lower() if value in (True, False) else value)

@@ -19,7 +19,7 @@ import typer
 from pollerd import quantities
 from pollerd.errors import InvalidValueError
 from pollerd.site_settings import RespectTtl
-from pollerd.texts import _
+from pollerd.texts import N_, _
 from pollerd.timestamps import parse_moment
 
 DURATION = "DURATION"
@@ -34,7 +34,7 @@ def duration(text: str | float) -> float:
         return quantities.seconds(text)
     except ValueError as error:
         raise typer.BadParameter(
-            _("must be {duration}; given: {text!r}", duration=quantities.DURATION, text=text)
+            _("must be {duration}; given: {text!r}", duration=_(quantities.DURATION), text=text)
         ) from error
 
 
@@ -43,8 +43,8 @@ def time_in(text: str, two_hours: str) -> str:
     try:
         parse_moment("time", text)
     except InvalidValueError as error:
-        allowed = _("must be 2h ({two_hours}), or a time such as 2026-01-31T12:00:00Z", two_hours=two_hours)
-        raise typer.BadParameter(f"{allowed}; given: {text!r}") from error
+        allowed = N_("must be 2h ({two_hours}), or a time such as 2026-01-31T12:00:00Z; given: {text!r}")
+        raise typer.BadParameter(_(allowed, two_hours=two_hours, text=text)) from error
     return text
 
 

@@ -13,9 +13,17 @@ from pollerd.cli.client import TIMEOUT_SECONDS, daemon_at
 from pollerd.cli.options import DURATION, Json, Timeout, Token, Url
 from pollerd.cli.output import CallError, clean_line, show_json, show_rows
 from pollerd.planning import BudgetPlan, MeasuredDelays, TagPlan, about, in_percent, sentences, two_digits
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
-_COLUMNS = ("tag", "sites", "changes per day", "in time", "half within", "90 % within", "measured")
+_COLUMNS = (
+    N_("tag"),
+    N_("sites"),
+    N_("changes per day"),
+    N_("in time"),
+    N_("half within"),
+    N_("90 % within"),
+    N_("measured"),
+)
 
 
 def plan(
@@ -45,7 +53,7 @@ def plan(
         typer.echo(clean_line(sentence))
     if answer.by_tag:
         typer.echo()
-        show_rows(_COLUMNS, map(_row, answer.by_tag))
+        show_rows(map(_, _COLUMNS), map(_row, answer.by_tag))
 
 
 def _row(of: TagPlan) -> Iterable[str | int]:
@@ -60,4 +68,5 @@ def _row(of: TagPlan) -> Iterable[str | int]:
 def _measured(delays: MeasuredDelays | None) -> str:
     if delays is None:
         return ""
-    return f"{about(delays.delay_median)}, {about(delays.delay_p90)} (of {delays.changes:,})"
+    half, most = about(delays.delay_median), about(delays.delay_p90)
+    return _("{half}, {most} (of {changes:,})", half=half, most=most, changes=delays.changes)

@@ -88,7 +88,7 @@ def remove(
     """Remove a signal source. Its site is polled as before."""
     with daemon_at(url, token, timeout) as daemon:
         daemon.call("DELETE", f"/signal-sources/{source_id}")
-    show_done(f"removed {source_id}", {"id": source_id}, as_json=as_json)
+    show_done(_("removed {source_id}", source_id=source_id), {"id": source_id}, as_json=as_json)
 
 
 @app.command()

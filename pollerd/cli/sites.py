@@ -15,7 +15,7 @@ from pollerd.cli.setting_options import OF_SITES, Settings, with_settings
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteState
 from pollerd.site_settings import NUMERIC_SETTINGS
-from pollerd.texts import _
+from pollerd.texts import N_, _
 from pollerd.urls import normalise_url
 
 # Sites named on the command line by id or URL, several at once.
@@ -26,12 +26,12 @@ Name = Annotated[str, typer.Argument(metavar="SITE", help="Id or URL.")]
 
 def id_of(daemon: ApiClient, site: str) -> int:
     """Returns the id of a site named by id or URL. Raises `CallError` if it does not exist."""
-    return _id_of(daemon, "site", site, searched=True)
+    return _id_of(daemon, N_("site"), site, searched=True)
 
 
 def source_id_of(daemon: ApiClient, source: str) -> int:
     """Returns the id of a source named by id or URL. Raises `CallError` if it does not exist."""
-    return _id_of(daemon, "source", source, searched=False)
+    return _id_of(daemon, N_("source"), source, searched=False)
 
 
 def _id_of(daemon: ApiClient, what: str, text: str, *, searched: bool) -> int:
@@ -44,7 +44,7 @@ def _id_of(daemon: ApiClient, what: str, text: str, *, searched: bool) -> int:
             return int(page["id"])
     if "#" in url:  # only a browser goes there: the site of the page alone
         return _id_of(daemon, what, normalise_url(text), searched=searched)
-    raise CallError(_("no such {what}: {url}", what=what, url=url))
+    raise CallError(_("no such {what}: {url}", what=_(what), url=url))
 
 
 def for_each(daemon: ApiClient, sites: Sequence[str], act: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
@@ -178,7 +178,7 @@ def remove(
             show_json({"id": site_id, "removed": True} for site_id, _answer in removed)
         else:
             for site_id, _answer in removed:
-                typer.echo(f"removed {site_id}")
+                typer.echo(_("removed {site_id}", site_id=site_id))
 
 
 def pause(

@@ -142,7 +142,7 @@ def remove(
         query = "?remove_sites=true" if remove_sites else ""
         removed = daemon.call("DELETE", f"/sources/{source_id}{query}")
     line = _(
-        "removed {source_id} and {sites_removed} of its sites",
+        "removed the source {source_id} and {sites_removed} of its sites",
         source_id=source_id,
         sites_removed=removed["sites_removed"],
     )

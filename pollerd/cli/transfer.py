@@ -16,13 +16,11 @@ from pollerd.cli.client import TIMEOUT_SECONDS, ApiClient, daemon_at
 from pollerd.cli.lists import patience_for
 from pollerd.cli.options import Json, Timeout, Token, Url
 from pollerd.cli.output import CallError, clean, show_json, show_rows
-from pollerd.texts import _
+from pollerd.texts import _, n_
 
 _OCTETS = "application/octet-stream"
 _MISSING_SHOWN = 20
 _SECTION_COLUMNS = ("section", "status", "added", "changed", "unchanged", "reason")
-_OWNERS = {"site": "url", "tag": "tag", "channel": "channel"}
-"""Who has secrets -> the field that names it."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 PassphraseFile = Annotated[
     Path | None, typer.Option("--passphrase-file", help="File with the passphrase. Default: you are prompted for it.")
@@ -176,27 +174,25 @@ def _name_missing(records: list[dict[str, Any]]) -> None:
 def _show_missing(missing: list[dict[str, Any]], count: int, advice: str) -> None:
     if count:
         typer.echo(
-            _(
-                "secrets of {count} {whose} are missing; {advice}:",
-                count=count,
-                whose=_whose(missing, count),
+            n_(
+                "the secrets of {count} site, tag or channel are missing; {advice}:",
+                "the secrets of {count} sites, tags or channels are missing; {advice}:",
+                count,
                 advice=advice,
             ),
             err=True,
         )
         for record in missing[:_MISSING_SHOWN]:
-            typer.echo(f"  {clean(_owner(record))}: {', '.join(record['kinds'])}", err=True)
+            kinds = ", ".join(record["kinds"])
+            typer.echo("  " + _("{owner}: {kinds}", owner=clean(_owner(record)), kinds=kinds), err=True)
         if count > _MISSING_SHOWN:
-            typer.echo(_("  and {count} more", count=count - _MISSING_SHOWN), err=True)
-
-
-def _whose(missing: list[dict[str, Any]], count: int) -> str:
-    words = [word for word, field in _OWNERS.items() if any(record.get(field) for record in missing)]
-    return " or ".join(word if count == 1 else f"{word}s" for word in words)
+            typer.echo("  " + _("and {count} more", count=count - _MISSING_SHOWN), err=True)
 
 
 def _owner(missing: dict[str, Any]) -> str:
     """Returns whose secrets are missing."""
     if missing["url"]:
         return str(missing["url"])
-    return f"tag {missing['tag']}" if missing["tag"] else f"channel {missing['channel']}"
+    if missing["tag"]:
+        return _("tag {name}", name=missing["tag"])
+    return _("channel {name}", name=missing["channel"])

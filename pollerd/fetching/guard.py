@@ -46,17 +46,17 @@ _METADATA: Final[dict[_Network, str]] = {
 _PRIVATE: Final[dict[_Network, str]] = {
     ip_network(network): reason
     for network, reason in {
-        "127.0.0.0/8": "loopback",
-        "10.0.0.0/8": "private",
-        "172.16.0.0/12": "private",
-        "192.168.0.0/16": "private",
-        "169.254.0.0/16": "link-local",
+        "127.0.0.0/8": N_("loopback"),
+        "10.0.0.0/8": N_("private"),
+        "172.16.0.0/12": N_("private"),
+        "192.168.0.0/16": N_("private"),
+        "169.254.0.0/16": N_("link-local"),
         "100.64.0.0/10": N_("carrier-grade NAT"),
-        "198.18.0.0/15": "benchmarking",
-        "::1/128": "loopback",
+        "198.18.0.0/15": N_("benchmarking"),
+        "::1/128": N_("loopback"),
         "fc00::/7": N_("unique local"),
-        "fe80::/10": "link-local",
-        "fec0::/10": "site-local",
+        "fe80::/10": N_("link-local"),
+        "fec0::/10": N_("site-local"),
     }.items()
 }
 """Private networks: opened by `allow_private`."""
@@ -66,22 +66,22 @@ WITHOUT_FLAG: Final = N_(", not polled without --allow-private")
 _NEVER: Final[dict[_Network, str]] = {
     ip_network(network): reason
     for network, reason in {
-        "0.0.0.0/8": "unspecified",
+        "0.0.0.0/8": N_("unspecified"),
         "192.0.0.0/24": N_("protocol assignments"),
-        "192.0.2.0/24": "documentation",
+        "192.0.2.0/24": N_("documentation"),
         "192.88.99.0/24": N_("6to4 relay"),
-        "198.51.100.0/24": "documentation",
-        "203.0.113.0/24": "documentation",
-        "224.0.0.0/4": "multicast",
-        "255.255.255.255/32": "broadcast",
-        "240.0.0.0/4": "reserved",
-        "::/128": "unspecified",
+        "198.51.100.0/24": N_("documentation"),
+        "203.0.113.0/24": N_("documentation"),
+        "224.0.0.0/4": N_("multicast"),
+        "255.255.255.255/32": N_("broadcast"),
+        "240.0.0.0/4": N_("reserved"),
+        "::/128": N_("unspecified"),
         "::/96": "IPv4-compatible",
-        "ff00::/8": "multicast",
+        "ff00::/8": N_("multicast"),
         "2001::/32": "Teredo",
         "2001::/23": N_("protocol assignments"),
-        "2001:db8::/32": "documentation",
-        "3fff::/20": "documentation",
+        "2001:db8::/32": N_("documentation"),
+        "3fff::/20": N_("documentation"),
     }.items()
 }
 """Networks without pollable hosts: always denied."""

@@ -226,7 +226,7 @@ def test_a_listen_address_that_is_none_is_named(listen: str) -> None:
 
 @pytest.mark.parametrize("token", ["", "two words", "snow\u2603", "x" * 513, "a\n"])
 def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(token: str) -> None:
-    with pytest.raises(InvalidValueError, match=r"^token: .*not shown"):
+    with pytest.raises(InvalidValueError, match=r"^token: must be [^;]*$"):
         ApiSettings.listening("127.0.0.1:1", token=token)
 
 

@@ -371,9 +371,8 @@ async def test_the_commands_take_it_there_and_back(api: Api, tmp_path: Path, emp
     words = (str(file), "--passphrase-file", str(passphrase))
     plain = await run(export, api, str(file))
     assert plain.exit_code == 0, plain.output
-    assert f"secrets of 2 sites are missing; --with-secrets takes them along:\n  {B}: headers, credentials, proxy" in (
-        plain.stderr
-    )
+    missing = "the secrets of 2 sites, tags or channels are missing; --with-secrets takes them along:"
+    assert f"{missing}\n  {B}: headers, credentials, proxy" in plain.stderr
     sealed = await run(export, api, *words, "--with-secrets")
     assert (sealed.exit_code, sealed.stderr) == (0, ""), sealed.output
     assert file.stat().st_mode & 0o777 == 0o600

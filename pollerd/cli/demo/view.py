@@ -161,9 +161,6 @@ _WIDE, _MIDDLE = 112, 98
 address."""
 _CHROME_LINES = 13
 """Lines of the live view that are not table rows."""
-_LEGEND = Text.assemble(
-    ("◆", "cyan"), " true  ", ("●", "yellow"), " learned  ", ("◈", "green"), " both  ", ("─", "dim"), " 90 % interval"
-)
 
 
 def live_view(reading: Sample, seconds: float, console: Console, pages: str) -> RenderableType:
@@ -210,7 +207,7 @@ def summary(reading: Sample) -> RenderableType:
     table.add_column(style="bold")
     table.add_column()
     table.add_row(
-        "polls",
+        _("polls"),
         n_(
             "{polls} in {elapsed:.0f} s, of {count} site, budget {budget:g}/s",
             "{polls} in {elapsed:.0f} s, of {count} sites, budget {budget:g}/s",
@@ -221,7 +218,7 @@ def summary(reading: Sample) -> RenderableType:
         ),
     )
     table.add_row(
-        "changes",
+        _("changes"),
         n_(
             "{happened} truly happened; {count} poll found one; with those came {merged} earlier ones of the "
             "same page; {waiting} not found yet",
@@ -234,7 +231,7 @@ def summary(reading: Sample) -> RenderableType:
         ),
     )
     table.add_row(
-        "delay",
+        _("delay"),
         _(
             "{mean} from a change to the poll that found it (mean; median {median}); equal timers with "
             "as many polls: {uniform_mean}",
@@ -279,20 +276,26 @@ def pick(rows: Sequence[SampleRow], room: int) -> list[SampleRow]:
     return sorted(kept, key=lambda row: -row.true)
 
 
+def _legend() -> Text:
+    marks = (("◆", "cyan", _("true")), ("●", "yellow", _("learned")), ("◈", "green", _("both")))
+    known = [part for sign, style, word in marks for part in ((sign, style), f" {word}  ")]
+    return Text.assemble(*known, ("─", "dim"), " ", _("90 % interval"))
+
+
 def rates_table(rows: Sequence[SampleRow], width: int) -> Table:
     """Returns learned and true rates, a row per site, fastest first, for a terminal of `width` columns."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), header_style="bold", caption=_LEGEND, caption_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), header_style="bold", caption=_legend(), caption_justify="left")
     length = _TRACK_CELLS if width >= _MIDDLE else _TRACK_CELLS_NARROW
     if width >= _MIDDLE:
-        table.add_column("site", overflow="ellipsis")
-    table.add_column("kind", style="dim", no_wrap=True)
-    table.add_column("true/min", justify="right", style="cyan", no_wrap=True)
-    table.add_column("learned", justify="right", style="yellow", no_wrap=True)
+        table.add_column(_("site"), overflow="ellipsis")
+    table.add_column(_("kind"), style="dim", no_wrap=True)
+    table.add_column(_("true/min"), justify="right", style="cyan", no_wrap=True)
+    table.add_column(_("learned"), justify="right", style="yellow", no_wrap=True)
     if width >= _WIDE:
-        table.add_column("interval", justify="center", style="dim", no_wrap=True)
+        table.add_column(_("interval"), justify="center", style="dim", no_wrap=True)
     table.add_column(_scale(length), no_wrap=True)
-    table.add_column("polls", justify="right", no_wrap=True)
-    table.add_column("found", justify="right", no_wrap=True)
+    table.add_column(_("polls"), justify="right", no_wrap=True)
+    table.add_column(_("found"), justify="right", no_wrap=True)
     for row in sorted(rows, key=lambda row: -row.true):
         table.add_row(*_cells(row, length, width >= _WIDE)[-len(table.columns) :])
     return table
@@ -327,12 +330,12 @@ def _cells(row: SampleRow, length: int, with_interval: bool) -> list[RenderableT
     return [
         row.site.address,
         Text.assemble(str(row.site.kind), (state, "red")),
-        "always" if always else _rate(row.true),
+        _("always") if always else _rate(row.true),
         _rate(row.learned) if known else "–",
         *([interval] if with_interval else []),
         track(row, length),
         str(row.polls),
-        Text.assemble(count, "       " if always else f" of {row.happened:<3}"),
+        Text.assemble(count, "       " if always else " " + _("of {happened:<3}", happened=row.happened)),
     ]
 
 
@@ -367,10 +370,10 @@ def _tiles(reading: Sample) -> RenderableType:
     score, status = reading.score, reading.status
     grid = Table.grid(expand=True)
     tiles = (
-        ("polls", f"{status.polls}", f"{status.rate:.1f} of {status.budget:g}/s"),
-        (_("changes found"), f"{score.found}", f"of {score.happened}"),
-        ("delay", _seconds(delay(reading)), "median"),
-        (_("polls that hit"), _share(score.share), f"even {_share(score.uniform_share)}"),
+        (_("polls"), f"{status.polls}", _("{rate:.1f} of {budget:g}/s", rate=status.rate, budget=status.budget)),
+        (_("changes found"), f"{score.found}", _("of {happened}", happened=score.happened)),
+        (_("delay"), _seconds(delay(reading)), _("median")),
+        (_("polls that hit"), _share(score.share), _("even {share}", share=_share(score.uniform_share))),
     )
     for _column in tiles:
         grid.add_column(ratio=1, no_wrap=True)
