@@ -97,6 +97,11 @@ class Lattice:
         middle = (self.places[1:] + self.places[:-1]) / 2
         return np.asarray(np.r_[-0.5, middle, self.places[-1] + 0.5])
 
+    @cached_property
+    def fine_rates(self) -> NDArray[np.float64]:
+        """The window's rates (odd rows) and those of the edges (even rows), float64[2 CELLS + 1], 1/s, ascending."""
+        return self.at(np.sort(np.r_[self.places, self.edges]))
+
     def fits(self, other: Lattice) -> bool:
         """Returns whether both ends and the start of the dense part are within the slack of those of the other."""
         corners = [0, WIDE, CELLS - 1]

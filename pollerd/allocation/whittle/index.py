@@ -42,17 +42,16 @@ def fine_posterior(belief: Belief, slots: NDArray[np.int64]) -> tuple[NDArray[np
 
     As of their last polls. Mass between two rates is split so that its mean is preserved.
     """
-    posterior, lattice = belief.posterior(slots), belief.lattice
-    places = np.sort(np.r_[lattice.places, lattice.edges])
-    cells, edges = lattice.at(lattice.places), lattice.at(lattice.edges)
+    posterior, rates = belief.posterior(slots), belief.lattice.fine_rates
+    edges, cells = rates[::2], rates[1::2]
     by = belief.factor(slots)[:, None]
     up, down = (by - 1.0) / (edges[1:] / cells - 1.0), (1.0 - by) / (1.0 - edges[:-1] / cells)
     above, below = posterior * np.clip(up, 0.0, 1.0), posterior * np.clip(down, 0.0, 1.0)
-    out = np.zeros((len(slots), len(places)))
+    out = np.zeros((len(slots), len(rates)))
     out[:, 1::2] = posterior - above - below
     out[:, 2::2] = above
     out[:, :-1:2] += below
-    return lattice.at(places)[None], out
+    return rates[None], out
 
 
 def change_probability(belief: Belief, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
