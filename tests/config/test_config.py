@@ -192,7 +192,7 @@ def test_sizes(loading: Loading, text: str, size: int) -> None:
         ("shadow = [1]", "shadow: must be names"),
         ("contact = 5", "contact: must be text"),
         ("urls = 5", "urls: must be text"),
-        ("token = 5", r"token: must be text; given: '\(not shown\)'"),
+        ("token = 5", r"token: must be text$"),
         ("objective = 1", "objective: must be text"),
     ],
 )
@@ -330,7 +330,7 @@ def test_a_token_may_be_given_as_its_hash(loading: Loading) -> None:
     config = loading(POLLERD_TOKEN=hash_of("sesame"), POLLERD_LISTEN="0.0.0.0:80")
     assert config.api.tokens == ApiSettings.listening("127.0.0.1:0", token="sesame").tokens
     for wrong in ("sha256:", "sha256:" + "0" * 63, "sha256:" + "G" * 64):
-        with pytest.raises(InvalidValueError, match=r"POLLERD_TOKEN: .* hexadecimal digits; given: '\(not shown\)'"):
+        with pytest.raises(InvalidValueError, match=r"POLLERD_TOKEN: .* hexadecimal digits$"):
             loading(POLLERD_TOKEN=wrong)
     with pytest.raises(InvalidValueError, match="token: must be the token itself"):
         client_defaults({"POLLERD_TOKEN": hash_of("sesame")})

@@ -137,6 +137,6 @@ async def test_in_memory_nothing_is_written() -> None:
 
 @pytest.mark.parametrize("key", ["", "short", ",", "é" * 44])
 def test_a_key_is_checked_and_never_shown(key: str) -> None:
-    with pytest.raises(InvalidValueError, match=r"secret_key: .*\(not shown\)"):
+    with pytest.raises(InvalidValueError, match=r"^secret_key: must be (?!.*given)"):
         StorageSettings(secret_key=key)
     assert "AAAA" not in repr(StorageSettings(secret_key="A" * 43 + "="))

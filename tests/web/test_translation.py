@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html import unescape
 from pathlib import Path
 
@@ -74,3 +75,22 @@ async def test_scripts_speak_it_too(german: texts.TextLanguage, busy: Web, new_r
 
         await until(says)
     assert reader.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("locale", "ago", "title"),
+    [
+        ("de-AT", "vor ", r"\d+\.\d+\.\d{4}, \d\d:\d\d:\d\d"),
+        ("fr-FR", " ago", r"[A-Z][a-z]+ \d+, \d{4}, \d+:\d\d:\d\d\s[AP]M"),  # its pages are in English
+        ("en-GB", " ago", r"\d+ [A-Z][a-z]+ \d{4}, \d\d:\d\d:\d\d"),
+    ],
+)
+async def test_times_are_in_the_language_of_the_page(
+    german: texts.TextLanguage, busy: Web, new_reader: NewReader, locale: str, ago: str, title: str
+) -> None:
+    reader = await new_reader(busy.root, locale=locale, timezone_id="UTC")
+    await visit(reader, busy, "/sites/1")
+    time = reader.page.locator("time[title]").first
+    await time.wait_for(state="attached", timeout=20_000)
+    assert ago in (await time.text_content() or "")
+    assert re.match(title, await time.get_attribute("title") or "")

@@ -2,7 +2,8 @@
 const { lang } = document.documentElement;
 const translations = JSON.parse(document.body.dataset.texts ?? "{}");
 const plurals = new Intl.PluralRules(lang);
-export const language = lang;
+/** The language of the page, as its reader's region writes it if they read that language: dates of en-GB are not those of en-US. */
+export const language = navigator.languages.find((tag) => tag.split("-")[0] === lang.split("-")[0]) ?? lang;
 
 /** Returns the parts of a text, with the values in its `{name}`s: texts or elements. */
 export function _parts(text, values = {}) {
@@ -18,5 +19,5 @@ export function _(text, values) {
 export function n_(one, many, count) {
   const form = plurals.select(count);
   const forms = translations[one] ?? { one, other: many };
-  return _(forms[form] ?? forms.other, { count: count.toLocaleString(lang) });
+  return _(forms[form] ?? forms.other, { count: count.toLocaleString(language) });
 }

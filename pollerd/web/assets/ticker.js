@@ -38,7 +38,7 @@ function row([site, at, outcome, ms, place, title]) {
   link.textContent = title || place;
   link.title = place;
   link.dir = "auto";
-  item.append(new Date(at * 1000).toLocaleTimeString(), " ", sign, ` ${ms.toLocaleString(language)} ms `, link);
+  item.append(new Date(at * 1000).toLocaleTimeString(language), " ", sign, ` ${ms.toLocaleString(language)} ms `, link);
   return item;
 }
 

@@ -1,9 +1,9 @@
 // Writes times in the reader's zone: "14:32, 6 min ago". The server wrote them in UTC.
 import { language } from "./texts.js";
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
-const day = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit" });
-const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+const clock = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit" });
+const day = new Intl.DateTimeFormat(language, { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit" });
+const whole = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long" });
 const ago = new Intl.RelativeTimeFormat(language, { numeric: "always", style: "long" });
 const short = new Intl.RelativeTimeFormat(language, { numeric: "always", style: "short" });
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
