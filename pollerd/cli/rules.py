@@ -143,25 +143,38 @@ def _patterns(texts: Sequence[str] | None) -> list[Any] | None:
 
 
 def _put_times(document: dict[str, Any], options: RuleOptions) -> None:
+    zones = [table.get("zone") for name in _TIMES if isinstance(table := document.get(name), Mapping)]
+    zone = options.zone or next(filter(None, zones), None)  # a new digest keeps the zone of the one before
     if options.digest is not None:
         document["digest"] = _digest(options.digest)
     if options.quiet is not None:
         document["quiet"] = (
             None if list(options.quiet) == [NONE] else {"hours": [_hours(hours) for hours in options.quiet]}
         )
-    for name in ("digest", "quiet"):
+    for name in _TIMES:
         table = document.get(name)
         if table is None or table == NONE:
             document.pop(name, None)
-        elif isinstance(table, Mapping) and options.zone is not None:
-            document[name] = {**table, "zone": options.zone}
+        elif isinstance(table, Mapping):
+            document[name] = _with_zone(table, zone, given=options.zone is not None)
     if options.day is not None:
         digest = document.get("digest")
         if not isinstance(digest, Mapping):
             raise typer.BadParameter(_("--day is of a daily digest: give --digest daily@08:00"))
         document["digest"] = {**digest, "days": list(options.day)}
-    if options.zone is not None and not {"digest", "quiet"} & document.keys():
+    if options.zone is not None and not {*_TIMES} & document.keys():
         raise typer.BadParameter(_("--zone is of a digest or of quiet hours: give --digest or --quiet"))
+
+
+_TIMES = "digest", "quiet"
+
+
+def _with_zone(table: Mapping[str, Any], zone: str | None, *, given: bool) -> Mapping[str, Any]:
+    """Returns a digest or quiet hours in a zone. given: by an option, so that it replaces another."""
+    needs_zone = table.get("every") != "hour"
+    if zone is None and needs_zone and "zone" not in table:
+        raise typer.BadParameter(_("a daily digest and quiet hours need --zone, for example --zone Europe/Berlin"))
+    return {**table, "zone": zone} if given or ("zone" not in table and needs_zone) else table
 
 
 def _digest(text: str) -> dict[str, Any] | None:
@@ -227,7 +240,7 @@ def add(
 ) -> None:
     """Add a rule: from a file, by options, or both; options win. It applies to events from now on.
 
-    Example: pollerd rules add prices --channel mail --tag shop --digest daily@08:00
+    Example: pollerd rules add prices --channel mail --tag shop --digest daily@08:00 --zone UTC
     """
     with daemon_at(url, token, timeout) as daemon:
         document = _named(with_options(table_in(file), options, _ids(daemon, options.site)), name, enabled)

@@ -165,6 +165,8 @@ async def test_a_rule_by_options(run: Run, read: Read, hook: Any, api: Api) -> N
     }
     [row] = rows(await run("rules", "list"))
     assert (row["name"], row["sites"], row["digest"]) == ("prices", f"ids={site} tags=shop", "daily@08:00")
+    later = await read("rules", "edit", "prices", "--digest", "daily@09:30")
+    assert later["rule"]["digest"] == {"every": "day", "at": "09:30", "zone": "Europe/Berlin"}
     changed = await read("rules", "edit", "prices", "--site", "none", "--digest", "hourly", "--quiet", "none")
     assert changed["rule"]["sites"] == {"tags": ["shop"]}
     assert changed["rule"]["digest"] == {"every": "hour", "zone": "UTC"}
@@ -235,6 +237,8 @@ WRONG_OPTIONS = [
     (("--digest", "weekly"), "none, hourly, or a time such as daily@08:00"),
     (("--quiet", "night"), "two times of day"),
     (("--zone", "Europe/Berlin"), "--zone is of a digest"),
+    (("--digest", "daily@08:00"), "quiet hours need --zone"),
+    (("--quiet", "22:00-07:00"), "quiet hours need --zone"),
     (("--day", "mon"), "--day is of a daily digest"),
     (("--file", "/nowhere/rule.json"), "cannot be read"),
 ]
