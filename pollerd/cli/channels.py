@@ -13,7 +13,7 @@ import typer
 
 from pollerd.cli.client import REFUSED, TIMEOUT_SECONDS, WRONG, ApiClient, daemon_at
 from pollerd.cli.options import DURATION, Json, Timeout, Token, Url, duration, grouped, table_in
-from pollerd.cli.output import CallError, show_done, show_fields, show_json, show_list, show_one
+from pollerd.cli.output import CallError, UnansweredError, show_done, show_fields, show_json, show_list, show_one
 from pollerd.texts import N_, _
 
 # Options of `add` and `edit`: settings by name, and secrets from files or a prompt.
@@ -190,6 +190,20 @@ _TEST_SECONDS = 40.0
 Enabled = Annotated[bool | None, typer.Option("--enable/--disable", help="Whether anything is sent on it.")]
 
 
+def _sent(daemon: ApiClient, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Returns the channel. Raises CallError, which names a setting as it is typed."""
+    try:
+        channel: dict[str, Any] = daemon.call(method, path, body)
+    except UnansweredError:
+        raise
+    except CallError as error:
+        name, colon, reason = str(error).partition(": ")
+        if not colon or not name.isidentifier() or name in {"name", "kind", "enabled", "settings", *_SECRET}:
+            raise
+        raise CallError(_("--set {name}=…: {reason}", name=name, reason=reason)) from error
+    return channel
+
+
 @app.command("list")
 def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
     """List channels: kind, state, queued and failed messages."""
@@ -243,7 +257,7 @@ def add(
     settings = with_settings(table, str(kind), options)
     body = {"name": name, "kind": kind, "enabled": is_enabled, "settings": settings}
     with daemon_at(url, token, timeout) as daemon:
-        _show(daemon.call("POST", "/channels", body), as_json)
+        _show(_sent(daemon, "POST", "/channels", body), as_json)
 
 
 @app.command()
@@ -274,7 +288,7 @@ def edit(
         if options.any():
             before = _settings(stored) if options.file is None else _only_settings(table_in(options.file))
             patch["settings"] = with_settings(before, stored["kind"], options)
-        _show(daemon.call("PATCH", f"/channels/{stored['id']}", patch), as_json)
+        _show(_sent(daemon, "PATCH", f"/channels/{stored['id']}", patch), as_json)
 
 
 @app.command()
