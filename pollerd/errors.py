@@ -52,7 +52,7 @@ class InvalidValueError(PermanentError, ValueError):
     def __init__(self, field: str, allowed: str, given: object, *, sentence: bool = False) -> None:
         given = masked(given) if isinstance(given, str) else given
         self.field, self.allowed, self.given, self.sentence = field, allowed, given, sentence
-        is_shown = not sentence and given != NOT_SHOWN
+        is_shown = not sentence and not (isinstance(given, str) and given == NOT_SHOWN)
         super().__init__(_("{text}; given: {given!r}", text=self.text, given=given) if is_shown else self.text)
 
     @property

@@ -227,7 +227,7 @@ async def test_sites_add_takes_every_setting(api: Api, tmp_path: Path) -> None:
         (("--headers", "[1, hush]"), "must be a JSON object"),
         (("--credentials", '"hush"'), "must be a JSON object"),
         (("--proxy", "@missing"), "cannot be read"),
-        (("--render", "{"), "is not valid JSON"),
+        (("--render", "{"), "not valid JSON"),
     ],
 )
 def test_an_option_that_cannot_be_is_refused_before_the_daemon_is_called(words: tuple[str, str], reason: str) -> None:
