@@ -142,6 +142,10 @@ def _patterns(texts: Sequence[str] | None) -> list[Any] | None:
     return [{"re": text.removeprefix(EXPRESSION)} if text.startswith(EXPRESSION) else {"text": text} for text in texts]
 
 
+_TIMES = "digest", "quiet"
+"""Parts of a rule that have a time zone."""
+
+
 def _put_times(document: dict[str, Any], options: RuleOptions) -> None:
     zones = [table.get("zone") for name in _TIMES if isinstance(table := document.get(name), Mapping)]
     zone = options.zone or next(filter(None, zones), None)  # a new digest keeps the zone of the one before
@@ -164,9 +168,6 @@ def _put_times(document: dict[str, Any], options: RuleOptions) -> None:
         document["digest"] = {**digest, "days": list(options.day)}
     if options.zone is not None and not {*_TIMES} & document.keys():
         raise typer.BadParameter(_("--zone is of a digest or of quiet hours: give --digest or --quiet"))
-
-
-_TIMES = "digest", "quiet"
 
 
 def _with_zone(table: Mapping[str, Any], zone: str | None, *, given: bool) -> Mapping[str, Any]:
