@@ -121,7 +121,8 @@ def help_texts() -> Iterator[Text]:
         for option in command.params:
             yield Text("help", f"{path} {option.opts[-1]}", getattr(option, "help", None) or "")
         context = command.context_class(command)
-        for name in getattr(command, "commands", ()):
+        for name, listed in getattr(command, "commands", {}).items():
+            yield Text("command", f"{path} {name}", listed.help or "")
             yield from below(command.resolve_command(context, [name])[1], f"{path} {name}")
 
     yield from below(typer.main.get_command(app), "pollerd")

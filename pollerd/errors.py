@@ -24,6 +24,7 @@ mapped where they enter, with their cause kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pollerd.masking import NOT_SHOWN, masked
@@ -77,6 +78,23 @@ def _remade(field: str, allowed: str, given: object, sentence: bool) -> InvalidV
 def refusal(field: str, sentence: str, given: object = None) -> InvalidValueError:
     """Returns the error for an input of which more is to be said than what it must be. given: the value, for REST."""
     return InvalidValueError(field, sentence, given, sentence=True)
+
+
+def file_fault(file: object, error: OSError | ValueError) -> str:
+    """Returns why a file cannot be read or written, in a sentence that names it. ValueError: it is not UTF-8."""
+    folder = Path(str(file)).parent
+    match error:
+        case FileNotFoundError() if folder.is_dir():
+            return _("there is no file {file}", file=file)
+        case FileNotFoundError() | NotADirectoryError():
+            return _("there is no folder {folder}", folder=folder)
+        case IsADirectoryError():
+            return _("{file} is a folder, not a file", file=file)
+        case PermissionError():
+            return _("the user who runs pollerd has no permission for {file}", file=file)
+        case OSError():
+            return _("{file} cannot be used: {reason}", file=file, reason=error.strerror)
+    return _("{file} is not text in UTF-8", file=file)
 
 
 _LISTED_MOST = 60

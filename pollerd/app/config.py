@@ -19,7 +19,7 @@ from pollerd.api.settings import SHORTEST_TOKEN, ApiSettings, SignInSettings, is
 from pollerd.app.environment import PREFIX, variable, variables, with_secrets_read
 from pollerd.app.options import OPTIONS, SECRETS, Option, Options
 from pollerd.daemon.settings import DaemonSettings, SignalSettings
-from pollerd.errors import ConfigError, InvalidValueError, nearest, unknown_name
+from pollerd.errors import ConfigError, InvalidValueError, file_fault, nearest, unknown_name
 from pollerd.fetching.settings import FetchSettings, normalise_proxy, without_userinfo
 from pollerd.notifications.settings import NotificationSettings
 from pollerd.rendering.settings import RenderingSettings, browser_shown
@@ -99,7 +99,7 @@ def _from_file(path: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(_("config file {path}: {reason}", path=path, reason=error.strerror)) from error
+        raise ConfigError(_("config file: {fault}", fault=file_fault(path, error))) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(_("config file {path}: {error}", path=path, error=error)) from error
     _refuse_unknown(values, _("config file {path}", path=path), str, _SECRET_FILES)

@@ -9,7 +9,7 @@ from functools import partial
 from pollerd.daemon.announcer import Announcer
 from pollerd.daemon.notifier import DaemonEvents, DeliveryWatch
 from pollerd.daemon.runtime import Runtime
-from pollerd.errors import ConfigError
+from pollerd.errors import ConfigError, file_fault
 from pollerd.fetching.guard import Guard
 from pollerd.fetching.poster import Poster
 from pollerd.fetching.settings import FetchSettings
@@ -86,7 +86,5 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext:
         try:
             context.load_verify_locations(cafile=ca_file)
         except OSError as error:
-            raise ConfigError(
-                _("ca_file: {ca_file} cannot be loaded: {reason}", ca_file=ca_file, reason=error.strerror)
-            ) from error
+            raise ConfigError(_("ca_file: {fault}", fault=file_fault(ca_file, error))) from error
     return context

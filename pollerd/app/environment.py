@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pollerd.api.settings import is_hash
-from pollerd.errors import ConfigError, InvalidValueError
+from pollerd.errors import ConfigError, InvalidValueError, file_fault
 from pollerd.texts import _
 
 PREFIX = "POLLERD_"
@@ -76,6 +76,4 @@ def _secret(spelled: str, path: object) -> str:
     try:
         return Path(str(path)).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            _("{spelled}: {path} cannot be read: {error}", spelled=spelled, path=path, error=error)
-        ) from error
+        raise ConfigError(f"{spelled}: {file_fault(str(path), error)}") from error

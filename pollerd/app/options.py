@@ -21,15 +21,16 @@ from pollerd.rendering.settings import RenderingSettings
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.site_settings import Kind, RespectTtl
 from pollerd.storage.settings import StorageSettings
+from pollerd.texts import N_
 
 
 class Panel(StrEnum):
     """Under which title the help of `pollerd run` lists a flag."""
 
-    TOPIC = "Focused crawler"
-    POLLING = "Polling"
-    DAEMON = "Daemon"
-    LIMITS = "Limits and retention"
+    TOPIC = N_("Topic crawler")
+    POLLING = N_("Polling")
+    DAEMON = N_("Daemon")
+    LIMITS = N_("Limits and retention")
 
 
 class Applies(StrEnum):

@@ -19,7 +19,7 @@ from pollerd.daemon.control.control import Control
 from pollerd.daemon.control.notifications import NotificationControl
 from pollerd.daemon.control.sources import SourceControl
 from pollerd.daemon.signal_control import SignalControl
-from pollerd.errors import ConfigError, DatabaseUnavailableError, DuplicateError, InvalidValueError
+from pollerd.errors import ConfigError, DatabaseUnavailableError, DuplicateError, InvalidValueError, file_fault
 from pollerd.lists.list_document import DOCUMENTS, ListDocument, format_of, read_document
 from pollerd.site_settings import SiteSpec, TagSettings
 from pollerd.storage.notification_values import ChannelSpec, RuleSpec
@@ -154,7 +154,7 @@ def list_at_once(path: Path) -> BytesIO:
         try:
             whole = file.read()
         except OSError as error:
-            raise ConfigError(_("{path} cannot be read: {reason}", path=path, reason=error.strerror)) from error
+            raise ConfigError(_("list of sites: {fault}", fault=file_fault(path, error))) from error
     _require_a_site(path, BytesIO(whole))
     return BytesIO(whole)
 
@@ -393,4 +393,4 @@ def _open(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except OSError as error:
-        raise ConfigError(_("{path} cannot be read: {reason}", path=path, reason=error.strerror)) from error
+        raise ConfigError(_("list of sites: {fault}", fault=file_fault(path, error))) from error

@@ -18,7 +18,8 @@ from pollerd.api.auth.sign_in import check_password, hash_now
 from pollerd.api.settings import Scope
 from pollerd.app.config import load
 from pollerd.cli.options import ConfigFile, Database, Json
-from pollerd.cli.output import show_list, show_one
+from pollerd.cli.output import ask_secret, show_list, show_one
+from pollerd.errors import file_fault
 from pollerd.model import Role
 from pollerd.storage.accounts import AccountStore, User, check_name, open_accounts
 from pollerd.texts import _
@@ -123,13 +124,13 @@ def remove(name: Name, database: Database = None, config: ConfigFile = None) -> 
 def _password(file: Path | None) -> str:
     """Returns the password of a file, of standard input, or as typed twice. Raises BadParameter, InvalidValueError."""
     if file is None and sys.stdin.isatty():
-        return check_password(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
+        return check_password(ask_secret(_("Password"), twice=True))
     if file is None:
         raise typer.BadParameter(_("there is no terminal to ask for the password at: give --password-file"))
     try:
         text = sys.stdin.read() if str(file) == _STDIN else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(_("{file} cannot be read: {error}", file=file, error=error)) from error
+        raise typer.BadParameter(file_fault(file, error)) from error
     return check_password(text.removesuffix("\n").removesuffix("\r"))
 
 

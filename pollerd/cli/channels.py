@@ -13,7 +13,17 @@ import typer
 
 from pollerd.cli.client import REFUSED, TIMEOUT_SECONDS, WRONG, ApiClient, daemon_at
 from pollerd.cli.options import DURATION, Json, Timeout, Token, Url, duration, grouped, table_in
-from pollerd.cli.output import CallError, UnansweredError, show_done, show_fields, show_json, show_list, show_one
+from pollerd.cli.output import (
+    CallError,
+    UnansweredError,
+    ask_secret,
+    show_done,
+    show_fields,
+    show_json,
+    show_list,
+    show_one,
+)
+from pollerd.errors import file_fault
 from pollerd.texts import N_, _
 
 # Options of `add` and `edit`: settings by name, and secrets from files or a prompt.
@@ -131,7 +141,7 @@ def _read(file: Path) -> str:
             data = opened.read(_LONGEST_SECRET + 1)
         text = data.decode().strip()
     except OSError as error:
-        raise typer.BadParameter(_("{file} cannot be read: {reason}", file=file, reason=error.strerror)) from error
+        raise typer.BadParameter(file_fault(file, error)) from error
     except ValueError as error:
         raise typer.BadParameter(_("{file} is not UTF-8", file=file)) from error
     if len(data) > _LONGEST_SECRET:
@@ -146,7 +156,7 @@ def _prompted(name: str) -> str:
         raise typer.BadParameter(
             _("{name} is asked for on a terminal: name a file with --secret-file {name}=PATH", name=name)
         )
-    return str(typer.prompt(name, hide_input=True, err=True))
+    return ask_secret(name)
 
 
 # Rules and channels named on the command line by id or name.

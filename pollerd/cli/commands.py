@@ -13,8 +13,7 @@ from pollerd import __version__
 from pollerd.app.rooms import LAB
 from pollerd.cli.loading import loading
 from pollerd.cli.output import note_options
-from pollerd.cli.usage import UsageError, word
-from pollerd.texts import _
+from pollerd.cli.usage import UsageError, word, word_frames
 
 Commands = Mapping[str, tuple[str, str]]
 """Name -> (module below pollerd.cli and attribute, one line of help)."""
@@ -29,7 +28,7 @@ def group_of(commands: Commands, *, name: str | None = None, help_: str, complet
     class Group(TyperGroup):
         def __init__(self, *arguments: Any, **settings: Any) -> None:
             super().__init__(*arguments, **settings)
-            _prepare(self)
+            word(self)
 
         def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
             """Returns the command that `args` begin with, and the remaining arguments."""
@@ -45,7 +44,11 @@ def group_of(commands: Commands, *, name: str | None = None, help_: str, complet
         def invoke(self, ctx: Any) -> Any:
             try:
                 return super().invoke(ctx)
+            except typer.Abort:
+                word_frames()
+                raise
             except typer.BadParameter as error:  # of the command itself: those of its parameters have their words
+                word_frames()
                 raise UsageError(error.message, error.ctx) from error
 
     group = typer.Typer(
@@ -72,18 +75,8 @@ def _loaded(name: str, where: str, line: str) -> Any:
         loaded = alone
     command = typer.main.get_command(loaded)
     command.name, command.help = name, command.help or line
-    _prepare(command)
-    return command
-
-
-def _prepare(command: Any) -> None:
-    """Translates the help of a command that was just made, its options and commands, and words their errors."""
     word(command)
-    for part in (command, *command.params):
-        if getattr(part, "help", None):
-            part.help = _(part.help)
-    for below in getattr(command, "commands", {}).values():
-        _prepare(below)
+    return command
 
 
 def _listed() -> None:

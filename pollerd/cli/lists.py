@@ -15,10 +15,10 @@ import typer
 from pollerd.api.formats import SUFFIXES, Format, MovedFrom
 from pollerd.app.rooms import MOVING
 from pollerd.cli.client import TIMEOUT_SECONDS, WRONG, ApiClient, daemon_at
-from pollerd.cli.options import Json, Timeout, Token, Url, by_suffix
+from pollerd.cli.options import Json, Timeout, Token, Url, by_suffix, existing_file
 from pollerd.cli.output import CallError, clean, show_json, showing_progress, write
 from pollerd.cli.sites import id_of
-from pollerd.errors import ConfigError, InvalidValueError
+from pollerd.errors import ConfigError, InvalidValueError, file_fault
 from pollerd.lists.list_document import DOCUMENTS, FORMATS, NOT_SHOWN, Entry, as_utf_8, format_of, read_document
 from pollerd.texts import N_, _, n_
 from pollerd.urls import normalise_url
@@ -434,7 +434,7 @@ _OWN = frozenset({"channels", "rules", "signal_sources"})
 
 
 def diff(
-    file: Annotated[Path, typer.Argument(help="The list, in any format that run reads.")],
+    file: Annotated[Path, typer.Argument(help="The list, in any format that run reads.", parser=existing_file)],
     sync: Annotated[bool, typer.Option("--sync", help="As with run --sync: the list is authoritative.")] = False,
     url: Url = None,
     token: Token = None,
@@ -460,7 +460,7 @@ def _asked(daemon: ApiClient, file: Path, sync: bool) -> dict[str, Any]:
     try:
         sent = list_of(file.read_bytes(), format_of(file), file.parent)
     except OSError as error:
-        raise CallError(_("{file} cannot be read: {reason}", file=file, reason=error.strerror)) from error
+        raise CallError(file_fault(file, error)) from error
     except (CallError, ConfigError) as error:
         raise CallError(f"{file}: {error}") from error
     path, patience = f"/sites/diff?format={sent.form}&sync={str(sync).lower()}", patience_for(daemon, len(sent.data))

@@ -19,7 +19,7 @@ from pollerd.api.formats import Format, MovedFrom
 from pollerd.api.list_formats import parse_list
 from pollerd.cli.lists import SentList
 from pollerd.cli.output import CallError, UnansweredError, clean, showing_progress
-from pollerd.errors import ConfigError, InvalidValueError
+from pollerd.errors import ConfigError, InvalidValueError, file_fault
 from pollerd.masking import masked
 from pollerd.moving.fields import sendable
 from pollerd.moving.files import json_lines, moved_of_file
@@ -156,7 +156,7 @@ def _content(file: Path, most: int) -> bytes:
         with file.open("rb") as opened:
             data = opened.read(most + 1)
     except OSError as error:
-        raise CallError(_("{file} cannot be read: {reason}", file=file, reason=error.strerror)) from error
+        raise CallError(file_fault(file, error)) from error
     if len(data) > most:
         raise CallError(_("{file} has more than {most} bytes", file=file, most=most))
     return data
@@ -223,4 +223,4 @@ def _write(report: list[ReportLine], file: Path) -> None:
     try:
         file.write_text("".join(f"{clean(str(line))}\n" for line in report))
     except OSError as error:
-        raise CallError(_("{file} cannot be written: {reason}", file=file, reason=error.strerror)) from error
+        raise CallError(file_fault(file, error)) from error

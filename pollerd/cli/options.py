@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import json
 import math
+import stat
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from pollerd import quantities
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, file_fault, refusal
 from pollerd.site_settings import RespectTtl
 from pollerd.texts import N_, _
 from pollerd.timestamps import parse_moment
@@ -107,6 +108,19 @@ Rebase = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def existing_file(text: str) -> Path:
+    """Returns the path of a file that a command reads. Raises InvalidValueError if it is missing, or is a folder."""
+    path = Path(text)
+    try:
+        if stat.S_ISDIR(path.stat().st_mode):
+            raise IsADirectoryError
+    except OSError as error:
+        raise refusal("file", file_fault(path, error), text) from error
+    return path
+
+
 Database = Annotated[str | None, typer.Option(help="sqlite+aiosqlite:///FILE or postgresql+asyncpg://...")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file; also POLLERD_CONFIG.")]
 
@@ -211,7 +225,7 @@ def settings_in(file: Path) -> Any:
             return _yaml(data, file)
         return json_in(data.decode(), str(file))
     except OSError as error:
-        raise typer.BadParameter(_("{file} cannot be read: {reason}", file=file, reason=error.strerror)) from error
+        raise typer.BadParameter(file_fault(file, error)) from error
     except ValueError as error:
         raise typer.BadParameter(f"{file}: {error}") from error
 

@@ -17,7 +17,7 @@ from typing import IO, Any, TypeVar
 import typer
 
 from pollerd import quantities
-from pollerd.errors import PollerdError
+from pollerd.errors import PollerdError, file_fault
 from pollerd.site_settings import SITE_SETTINGS, Kind
 from pollerd.texts import _
 
@@ -60,6 +60,15 @@ def as_typed(message: str) -> str:
     return message if field is None or option is None else option + message[field.end() :]
 
 
+def ask_secret(prompt: str, *, twice: bool = False) -> str:
+    """Returns what the user types, without showing it. twice: it is asked for until it is typed the same again."""
+    while True:
+        typed = str(typer.prompt(prompt, hide_input=True, err=True))
+        if not twice or typer.prompt(_("The same again"), hide_input=True, err=True) == typed:
+            return typed
+        typer.echo(_("The two are not the same: type both again."), err=True)
+
+
 class CallError(PollerdError):
     """The daemon refuses the call, or an error on this side prevents it."""
 
@@ -92,7 +101,7 @@ def _opened(file: Path) -> Iterator[IO[bytes]]:
         with file.open("wb") as out:
             yield out
     except OSError as error:
-        raise CallError(_("{file} cannot be written: {reason}", file=file, reason=error.strerror)) from error
+        raise CallError(file_fault(file, error)) from error
 
 
 def _write(pieces: Iterable[bytes], out: IO[bytes]) -> None:

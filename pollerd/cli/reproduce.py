@@ -27,9 +27,9 @@ def reproduce(
     full: Annotated[bool, typer.Option("--full/--quick", help="As in the paper, or in seconds to a minute each.")] = (
         False
     ),
-    out: Annotated[Path, typer.Option(help="Folder of the reports, and of the runs that are done.")] = Path(
-        "reproduced"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Folder of the reports, and of the runs that are done.", metavar="FOLDER")
+    ] = Path("reproduced"),
     runs: Annotated[int | None, typer.Option(help="Maximum runs of each; later calls can add more.", min=1)] = None,
     entropy: Annotated[
         int,

@@ -13,10 +13,12 @@ from typer.core import TyperCommand
 
 from pollerd.app.options import OPTIONS, Option, Panel
 from pollerd.cli.loading import loading
-from pollerd.cli.options import DURATION, with_options
+from pollerd.cli.options import DURATION, existing_file, with_options
 from pollerd.site_settings import Kind
 
-ListOfSites = Annotated[Path | None, typer.Argument(help=OPTIONS["urls"].help)]
+ListOfSites = Annotated[
+    Path | None, typer.Argument(help=OPTIONS["urls"].help, parser=existing_file, metavar="LIST_OF_SITES")
+]
 SettingsFile = Annotated[
     Path | None, typer.Option(help="TOML file; also POLLERD_CONFIG.", rich_help_panel=Panel.DAEMON.value)
 ]

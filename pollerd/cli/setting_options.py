@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from pollerd.cli.options import DURATION, NONE, TRUST, duration, json_in, settings_in, trust, windows, with_options
+from pollerd.errors import file_fault
 from pollerd.site_settings import ACCESS_SETTINGS, INHERITED, SITE_SETTINGS, Kind, Setting
 from pollerd.texts import _
 
@@ -105,7 +106,6 @@ def _secret(setting: Setting) -> Callable[[str], Any]:
     """Returns the parser of a secret, which can stand in a file: other users see the arguments of a command."""
 
     def read(text: str) -> Any:
-        where = f"--{setting.option or setting.name.replace('_', '-')}"
         if setting.kind is not Kind.TEXT:
             try:
                 document = settings_in(Path(text[1:])) if text.startswith("@") else json.loads(text)
@@ -119,9 +119,7 @@ def _secret(setting: Setting) -> Callable[[str], Any]:
         try:
             return Path(text[1:]).read_text().removesuffix("\n")
         except (OSError, ValueError) as error:
-            raise typer.BadParameter(
-                _("the file of {where} cannot be read: {error}", where=where, error=error)
-            ) from error
+            raise typer.BadParameter(file_fault(text[1:], error)) from error
 
     return read
 

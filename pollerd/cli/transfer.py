@@ -14,8 +14,9 @@ import typer
 
 from pollerd.cli.client import TIMEOUT_SECONDS, ApiClient, daemon_at
 from pollerd.cli.lists import patience_for
-from pollerd.cli.options import Json, Timeout, Token, Url
-from pollerd.cli.output import CallError, clean, show_json, show_rows
+from pollerd.cli.options import Json, Timeout, Token, Url, existing_file
+from pollerd.cli.output import CallError, ask_secret, clean, show_json, show_rows
+from pollerd.errors import file_fault
 from pollerd.texts import _, n_
 
 _OCTETS = "application/octet-stream"
@@ -55,7 +56,7 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="File that export wrote.")],
+    file: Annotated[Path, typer.Argument(help="File that export wrote.", parser=existing_file)],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes, and make none.")] = False,
     passphrase_file: PassphraseFile = None,
     url: Url = None,
@@ -91,7 +92,7 @@ def _sent(daemon: ApiClient, file: Path, dry_run: bool, passphrase_file: Path | 
                 f"/import?dry_run={str(dry_run).lower()}", opened, _OCTETS, headers, timeout=patience
             )
     except OSError as error:
-        raise CallError(_("{file} cannot be read: {reason}", file=file, reason=error.strerror)) from error
+        raise CallError(file_fault(file, error)) from error
     return report
 
 
@@ -108,12 +109,11 @@ def _passphrase(file: Path | None, *, confirm: bool) -> str:
     if file is None:
         if not sys.stdin.isatty():
             raise CallError(_("a passphrase is needed: name a file that holds it with --passphrase-file"))
-        return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=confirm, err=True))
+        return ask_secret(_("Passphrase"), twice=confirm)
     try:
         return file.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else _("it is not UTF-8")
-        raise CallError(_("passphrase file {file} cannot be read: {reason}", file=file, reason=reason)) from error
+        raise CallError(_("--passphrase-file: {fault}", fault=file_fault(file, error))) from error
 
 
 def _spelled(passphrase: str) -> dict[str, str]:
@@ -136,7 +136,7 @@ def _kept(pieces: Iterable[bytes], file: Path) -> list[dict[str, Any]]:
             missing = _written(pieces, out)
         partial.replace(file)
     except OSError as error:
-        raise CallError(_("{file} cannot be written: {reason}", file=file, reason=error.strerror)) from error
+        raise CallError(file_fault(file, error)) from error
     finally:
         partial.unlink(missing_ok=True)
     return missing

@@ -18,7 +18,7 @@ from pollerd.crawler.topics import TopicSettings
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.detection.html import visible_text
-from pollerd.errors import ConfigError, InvalidValueError, allowed_by, refusal
+from pollerd.errors import ConfigError, InvalidValueError, allowed_by, file_fault, refusal
 from pollerd.scheduling.choice import Chooser
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.crawler.collection import CollectionStore
@@ -142,7 +142,7 @@ def read_seeds(path: Path) -> list[str]:
         with path.open("rb") as file:
             return [_seed(path, number, entry) for number, entry in parse_text(file) if entry is not None]
     except OSError as error:
-        raise ConfigError(_("seeds: {path} cannot be read: {reason}", path=path, reason=error.strerror)) from error
+        raise ConfigError(f"seeds: {file_fault(path, error)}") from error
 
 
 def _seed(path: Path, number: int, entry: SiteSpec | InvalidValueError) -> str:
@@ -178,9 +178,5 @@ def _plain(path: Path, field: str) -> str:
 def _text(path: Path, field: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(
-            _("{field}: {path} cannot be read: {reason}", field=field, path=path, reason=error.strerror)
-        ) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(_("{field}: {path} is not UTF-8", field=field, path=path)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{field}: {file_fault(path, error)}") from error

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pollerd.errors import ConfigError, InvalidValueError, refusal
+from pollerd.errors import ConfigError, InvalidValueError, file_fault, refusal
 from pollerd.texts import _
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -304,10 +304,8 @@ def _secret(field: str, file: object, folder: Path) -> str:
         with (folder / file).open("rb") as opened:
             data = opened.read(_MAX_SECRET_BYTES + 1)
         text = data.decode("utf-8").strip()
-    except OSError as error:
-        raise InvalidValueError(field, _("a file that can be read ({reason})", reason=error.strerror), file) from error
-    except ValueError as error:
-        raise InvalidValueError(field, _("a file of UTF-8 text"), file) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise refusal(field, file_fault(file, error), file) from error
     if len(data) > _MAX_SECRET_BYTES:
         raise InvalidValueError(
             field, _("a file of at most {max_secret_bytes} bytes", max_secret_bytes=_MAX_SECRET_BYTES), file

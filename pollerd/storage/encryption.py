@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
 
-from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError, refusal
+from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError, file_fault, refusal
 from pollerd.site_settings import Access, Credentials
 from pollerd.storage.keys import keys_of, new_key
 from pollerd.storage.schema import channel, site, tag
@@ -134,8 +134,10 @@ def _read(file: Path) -> str:
     try:
         text = file.read_text(encoding="ascii").strip()
         keys_of(text)
-    except (OSError, UnicodeDecodeError, InvalidValueError) as error:
+    except InvalidValueError as error:
         raise ConfigError(_("key file {file} cannot be used: {error}", file=file, error=error)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(_("key file: {fault}", fault=file_fault(file, error))) from error
     return text
 
 

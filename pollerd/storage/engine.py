@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, PendingRollbackError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError, SchemaError
+from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError, SchemaError, file_fault
 from pollerd.storage.locks import FileLock
 from pollerd.storage.settings import StorageSettings
 from pollerd.texts import N_, _
@@ -338,7 +338,7 @@ class Database:
         try:
             status = os.stat(self.path)
         except OSError as error:
-            raise DatabaseUnavailableError(f"{self.path}: {error.strerror}") from error
+            raise DatabaseUnavailableError(file_fault(self.path, error)) from error
         return status.st_dev, status.st_ino
 
     async def close(self) -> None:
@@ -372,4 +372,4 @@ def _require_file(path: Path, create: bool) -> None:
             # Not world readable: the list of polled sites is private.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640))
         except OSError as error:
-            raise DatabaseUnavailableError(f"{path}: {error.strerror}") from error
+            raise DatabaseUnavailableError(file_fault(path, error)) from error

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError
+from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, file_fault
 from pollerd.texts import _
 
 # PostgreSQL. Each lock ends with its transaction.
@@ -90,7 +90,7 @@ class FileLock:
         try:
             self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         except OSError as error:
-            raise DatabaseUnavailableError(f"{path}: {error.strerror}") from error
+            raise DatabaseUnavailableError(file_fault(path, error)) from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -104,7 +104,7 @@ class FileLock:
             os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
         except OSError as error:
             self.release()
-            raise DatabaseUnavailableError(f"{path}: {error.strerror}") from error
+            raise DatabaseUnavailableError(file_fault(path, error)) from error
 
     def release(self) -> None:
         """Releases the lock; may be called twice. The file stays: else two daemons could lock two files of one name."""

@@ -240,7 +240,7 @@ WRONG_OPTIONS = [
     (("--digest", "daily@08:00"), "quiet hours need --zone"),
     (("--quiet", "22:00-07:00"), "quiet hours need --zone"),
     (("--day", "mon"), "--day is of a daily digest"),
-    (("--file", "/nowhere/rule.json"), "cannot be read"),
+    (("--file", "/nowhere/rule.json"), "there is no folder /nowhere"),
 ]
 
 

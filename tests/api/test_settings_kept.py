@@ -226,7 +226,7 @@ async def test_sites_add_takes_every_setting(api: Api, tmp_path: Path) -> None:
         (("--keep-screenshots", "perhaps"), "must be true or false"),
         (("--headers", "[1, hush]"), "must be a JSON object"),
         (("--credentials", '"hush"'), "must be a JSON object"),
-        (("--proxy", "@missing"), "cannot be read"),
+        (("--proxy", "@missing"), "there is no file missing"),
         (("--render", "{"), "not valid JSON"),
     ],
 )

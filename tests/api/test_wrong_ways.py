@@ -53,6 +53,9 @@ run --min-yield 5
 run --min-interval "5 minutes"
 run --max-interval 10s
 run --respect-ttl maybe
+run --sync yes
+run missing/sites.txt
+run --config missing.toml
 run --proxy foo
 run --memory-sites few
 run --port 8080
@@ -90,6 +93,7 @@ sites bulk delete
 sites bulk delete --all --tag news
 sites import
 sites import missing.csv
+sites import --dry-run yes
 sites import misspelled.csv
 sites import twice.csv
 sites import without-url.csv
@@ -112,6 +116,7 @@ plan --share 150% --within 1h
 plan --share 90% --within tomorrow
 changes --since yesterday
 changes --limit few
+changes --json yes
 diff 99
 diff abc
 jobs undo 77

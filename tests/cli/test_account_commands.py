@@ -80,7 +80,7 @@ async def test_users_and_tokens_before_the_first_start(database: str, password_f
         (("add", "a b", "--no-password"), "name: must be 1 to 64 letters"),
         (("add", "ada"), "--password-file"),
         (("add", "ada", "--no-password", "--password-file", "x"), "exclude"),
-        (("add", "ada", "--password-file", "missing"), "missing cannot be read"),
+        (("add", "ada", "--password-file", "missing"), "there is no file missing"),
         (("add", "ada", "--role", "all", "--no-password"), "role"),
         (("password", "ada", "--password-file", "/dev/null"), "password: must be 10 to 256 characters"),
         (("role", "nobody", "read"), "no such user: nobody"),

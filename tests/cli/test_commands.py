@@ -40,7 +40,10 @@ def assert_refused(ended: Ended, *words: str) -> None:
 
 async def test_a_list_that_cannot_be_read(database: str, tmp_path: Path) -> None:
     missing = await command("run", "missing.txt", "--database", database, env=ANYWHERE, cwd=tmp_path)
-    assert_refused(missing, "missing.txt cannot be read", "No such file")
+    assert missing.code == 2
+    assert "LIST_OF_SITES: there is no file missing.txt" in missing.err
+    of_file = await command("run", env={"POLLERD_URLS": "missing.txt", **ANYWHERE}, cwd=tmp_path)
+    assert_refused(of_file, "list of sites: there is no file missing.txt")
     assert not (tmp_path / "poll.db").exists(), "nothing was begun"
 
 
@@ -74,7 +77,7 @@ async def test_an_unknown_variable(tmp_path: Path) -> None:
 
 async def test_db_upgrade_and_check(database: str, tmp_path: Path) -> None:
     missing = await command("db", "check", "--database", database)
-    assert_refused(missing, "No such file")
+    assert_refused(missing, "there is no file")
     assert not (tmp_path / "poll.db").exists(), "looking makes nothing"
     upgraded = await command("db", "upgrade", "--database", database, new_interpreter=True)
     assert (upgraded.code, upgraded.out) == (0, f"schema is at {migrate.head()}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -57,8 +58,10 @@ def test_the_options_stand_in_the_help_where_the_dataclass_stands() -> None:
     ],
 )
 def test_respect_ttl_is_a_flag_still_and_takes_words(
-    words: list[str], value: str | None, urls: str | None, monkeypatch: pytest.MonkeyPatch
+    words: list[str], value: str | None, urls: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.txt").touch()
     given: dict[str, Any] = {}
     monkeypatch.setattr(serving, "serve", lambda flags, config: given.update(flags))
     done = CliRunner().invoke(run_app, words)

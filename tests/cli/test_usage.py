@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 from pollerd.cli.commands import app
 from pollerd.cli.usage import UsageError
-from pollerd.errors import nearest
+from pollerd.errors import file_fault, nearest
 from pollerd.texts import speaking
 from tests.support.pseudo import PseudoLanguage, untranslated
 
@@ -53,8 +54,18 @@ def wrong_calls() -> Iterator[tuple[str, Any, list[str]]]:
                 yield from ((path, command, [parameter.opts[-1], value]) for value in BAD)
 
 
+def names_of(command: Any) -> list[str]:
+    """The words of a command that are the same in all languages: names, placeholders and choices."""
+    return [
+        str(getattr(name, "value", name))
+        for one in command.params
+        for name in (one.name, one.metavar or "", *one.opts, *getattr(one.type, "choices", ()))
+        if name
+    ]
+
+
 def test_every_refusal_is_in_our_words() -> None:
-    of_program = ("two more words of", *BAD, "No such file or directory", "nosuch")
+    of_program = ("two more words of", *BAD, "nosuch")
     foreign, seen = [], 0
     with speaking(PseudoLanguage()):
         for path, command, arguments in wrong_calls():
@@ -62,13 +73,7 @@ def test_every_refusal_is_in_our_words() -> None:
             if said is None:
                 continue
             seen += 1
-            names = [name for parameter in command.params for name in (parameter.name, *parameter.opts)]
-            choices = [
-                str(getattr(choice, "value", choice))
-                for one in command.params
-                for choice in getattr(one.type, "choices", ())
-            ]
-            words = untranslated(said, [*of_program, *path.split(), *names, *choices])
+            words = untranslated(said, [*of_program, *path.split(), *names_of(command)])
             if words or "⟦" not in said:
                 foreign.append((path, arguments, said, words))
     assert foreign == []
@@ -103,13 +108,44 @@ def test_every_refusal_is_in_our_words() -> None:
             "sites edit 1 --select {",
             "--select: not valid JSON: expecting property name enclosed in double quotes (line 1, column 2)",
         ),
-        ("sites import nosuch", "file: nosuch cannot be read: No such file or directory"),
+        ("run nosuch.txt", "LIST_OF_SITES: there is no file nosuch.txt"),
+        ("run --respect-ttl maybe", "LIST_OF_SITES: there is no file maybe; --respect-ttl takes off|hint|strict"),
+        ("run --sync yes", "LIST_OF_SITES: there is no file yes; --sync takes no value: leave out yes"),
+        ("run /", "LIST_OF_SITES: / is a folder, not a file"),
+        ("run /no/list", "LIST_OF_SITES: there is no folder /no"),
+        ("changes --json yes", "unexpected: yes; use: pollerd changes [OPTIONS]; --json takes no value: leave out yes"),
+        (
+            "simulate web x --told-rates off",
+            "unexpected: off; use: pollerd simulate WORLD [FILE] [OPTIONS]; "
+            "--told-rates takes no value: write --told-rates or --no-told-rates",
+        ),
+        ("sites diff /", "FILE: / is a folder, not a file"),
+        ("import --dry-run yes", "FILE: there is no file yes; --dry-run takes no value: leave out yes"),
+        ("rules add --file /", "/ is a folder, not a file"),
+        ("users add ada --password-file /", "/ is a folder, not a file"),
+        ("sites edit 1 --select @/", "--select: / is a folder, not a file"),
+        ("sites add https://example.org/ --pdf-password @/", "--pdf-password: / is a folder, not a file"),
+        ("sites import nosuch", "FILE: there is no file nosuch"),
     ],
 )
 def test_sentences(line: str, sentence: str) -> None:
     result = CliRunner().invoke(app, line.split(), env={"COLUMNS": "300"})
     assert result.exit_code == 2
     assert f"│ {sentence} " in result.output
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (FileNotFoundError(), "there is no file /x"),
+        (IsADirectoryError(), "/x is a folder, not a file"),
+        (PermissionError(), "the user who runs pollerd has no permission for /x"),
+        (OSError(errno.EIO, "Input/output error"), "/x cannot be used: Input/output error"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "/x is not text in UTF-8"),
+    ],
+)
+def test_files_that_cannot_be_used(error: OSError | ValueError, sentence: str) -> None:
+    assert file_fault("/x", error) == sentence
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -11,14 +12,16 @@ from unittest.mock import Mock
 import pytest
 import typer
 from prometheus_client import CollectorRegistry
+from typer.testing import CliRunner
 
 from pollerd.api.application import create_api
 from pollerd.api.openapi import TEXTS_OF_DOCUMENT, translated
 from pollerd.api.settings import ApiSettings
-from pollerd.cli.commands import app
+from pollerd.cli.commands import COMMANDS, app
 from pollerd.detection.selection.selection import compile_selection
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError, TooManyError, unknown_name
 from pollerd.events import EventKind
+from pollerd.lab.experiments.catalogue import experiments
 from pollerd.moving.patterns import lacking
 from pollerd.notifications.messages import describe
 from pollerd.planning import about, apart, exactly, in_percent
@@ -30,6 +33,7 @@ from pollerd.urls import normalise_url
 from pollerd.web.alerts import event_words, rule_words
 from pollerd.web.counts_words import selections_in_words
 from pollerd.web.words import how_often, percent, plain
+from tests.cli.test_usage import every_command, names_of
 from tests.detection.selection.conditions.doubles import ReadValue, judged
 from tests.support.pseudo import PseudoLanguage, untranslated
 from tests.support.sample_events import change_event, other_event
@@ -56,10 +60,40 @@ def test_help_of_every_command() -> None:
     texts = [
         (place, text)
         for place, text in help_of(typer.main.get_command(app), "pollerd")
-        if not place.endswith("-completion")  # Typer's own
+        if not place.endswith("-completion")  # made by Typer, and translated when help is shown
     ]
     assert len(texts) > 400
     assert [(place, words) for place, text in texts if (words := untranslated(text, examples))] == []
+
+
+def test_help_as_it_is_shown() -> None:
+    foreign = {}
+    for path, command in every_command():
+        shown = CliRunner().invoke(app, [*path.split()[1:], "--help"], env={"COLUMNS": "500"}).output
+        assert "⟦" in shown
+        rest = re.sub(r"⟦[^⟧]*⟧|--[a-z-]+", " ", shown)
+        names = [*path.split(), *getattr(command, "commands", ()), *names_of(command)]
+        if words := untranslated(rest, names):
+            foreign[path] = words
+    assert foreign == {}
+
+
+@pytest.mark.parametrize(
+    "line", ["", "run no/such", "sites edt", "sites edit 1 --wieght 2", "jobs undo", "rules add --file /"]
+)
+def test_errors_as_they_are_shown(line: str) -> None:
+    shown = CliRunner().invoke(app, line.split(), env={"COLUMNS": "500"})
+    assert shown.exit_code == 2
+    assert "⟦" in shown.output
+    names = ("ID no such pollerd run sites edt edit undo jobs rules add NAME " + " ".join(COMMANDS)).split()
+    assert untranslated(re.sub(r"⟦[^⟧]*⟧|--[a-z-]+", " ", shown.output), names) == []
+
+
+def test_experiments_are_listed_by_the_titles_of_their_reports() -> None:
+    """Those quote papers, and are in English in every language."""
+    _header, *rows = CliRunner().invoke(app, ["reproduce", "--list"]).output.splitlines()
+    assert rows == ["\t".join((each.name, each.title, each.source)) for each in experiments().values()]
+    assert "⟦" not in "".join(rows)
 
 
 def descriptions(node: Any) -> Iterator[str]:

@@ -44,7 +44,8 @@ OF_PROGRAMMERS = (
     "rendering/reading.py",
     "notifications/channels/apprise_fence.py",
 )
-"""Rooms whose errors are for programmers: what users give is checked before."""
+"""Rooms whose errors are for programmers: what users give is checked before. The lab's texts name experiments as the
+papers and its reports do, which are in English."""
 
 
 def said(tree: ast.Module) -> Iterator[ast.expr]:
