@@ -17,6 +17,7 @@ never found) for its second half. Numbers after ± are standard errors over the 
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -151,10 +152,15 @@ class Polled:
 
 def tell(policy: Whittle, recall: float, precision: float) -> None:
     """Gives the sources their true quality, as learned from very many polls."""
+    power = 1 if WORLD.even_precision else 0
     for of in policy.signals.sources.values():
-        of.announced, of.unannounced = _MANY * max(recall, 1e-9), _MANY * max(1 - recall, 1e-9)
-        of.false, of.exposure = _MANY * max(false_rate_of(recall, precision), 1e-9), _MANY
-        of.true = _MANY * recall * float(WORLD.rates.mean())
+        recall_then = min(max(recall, 1e-9), 1 - 1e-9)
+        false = max(false_rate_of(recall, precision), 1e-9)
+        mean = (
+            math.log(recall_then / (1 - recall_then)),
+            math.log(false * (1 / WORLD.rates.mean() if power else of.learned_cycle)),
+        )
+        of.joint.restore(2 * [_MANY, 0.0, _MANY, *(_MANY * number for number in mean)] + [6.0 * power - 3.0])
         of.log_odds = MAX_LOG_ODDS
 
 

@@ -223,7 +223,7 @@ def test_what_signals_taught_of_rates_is_stored_with_the_sites() -> None:
 
 def test_signals_say_nothing_where_the_number_of_changes_is_known() -> None:
     one = np.ones((3, 1))
-    window = Window(0.8 * one, 0.1 * one, np.array([[2.0], [0.0], [1.0]]), 5.0 * one)
+    window = Window.prompt(0.8 * one, 0.1 * one, np.array([[2.0], [0.0], [1.0]]), 5.0 * one)
     evidence = SignalEvidence(np.array([0, 2, 3]), 4, (window,), np.ones(3), np.full(3, 5.0))
     polls = EvidenceBatch(np.ones(4, bool), count=np.array([3, -1, -1, -1]))
     rates = np.geomspace(0.01, 10.0, 24)[None]

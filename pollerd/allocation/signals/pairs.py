@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.signals.quality import LearnedSource, say_at, signal_weight
+from pollerd.allocation.signals.quality import LearnedSource, say_at
 
+_OWN = 4.0
+"""Shape of the Gamma prior of each page's false signals, relative to what is usual for its source: as many of them
+there count as much as what its own polls show."""
 _KEEP = 0.98
 """Factor by which earlier polls of a page count less at each poll."""
 _MAX_ODDS = 16.0
@@ -38,9 +41,12 @@ class Pairs:
     `polled_at` float32[m], s after `origin`, -inf: unknown. `dated_at` float32[m], s after `origin`: the last date that
     the source gave, -inf: none · `announced` bool[m]: whether that is of a change since the page's last poll, and not
     of the time at which the list was made · `after_poll` float32[m], s from the page's last poll to the only undated
-    signal of a pushed source since then; inf: none, nan: several, or of a page without polls. 33 bytes a row, and 4 a
-    slot. With `times` also `time` float32[m], s after `origin` of the page's signals since its last poll, not finite:
-    none; else it is empty.
+    signal of a pushed source since then; inf: none, nan: several, or of a page without polls · `early` float32[m]: how
+    many of these signals, if all were true, would tell of changes before the page's last poll, expected, as far as its
+    source is late
+    · `false`, `usual` float32[m]: signals before the page's polls that told of no change, expected, and as many as are
+    usual for its source. 45 bytes a row, and 4 a slot. With `times` also `time` float32[m], s after `origin` of the
+    page's signals since its last poll, not finite: none; else it is empty.
     """
 
     def __init__(self, times: SignalTimes = SignalTimes.NONE) -> None:
@@ -51,7 +57,7 @@ class Pairs:
         """Slots with sources, int64[k], whose last polls are not known here, ascending."""
         self.slot = self.source = self.following = self.head = np.zeros(0, np.int32)
         self.number = self.polled_at = self.time = self.log_odds = np.zeros(0, np.float32)
-        self.dated_at = self.after_poll = np.zeros(0, np.float32)
+        self.dated_at = self.after_poll = self.early = self.false = self.usual = np.zeros(0, np.float32)
         self.announced = np.zeros(0, np.bool_)
 
     def rebuild(self, sources: dict[int, LearnedSource], capacity: int) -> None:
@@ -78,7 +84,7 @@ class Pairs:
 
     def _carry(self, before: Pairs) -> None:
         rows = len(self.slot)
-        self.number, self.log_odds = np.zeros((2, rows), np.float32)
+        self.number, self.log_odds, self.early, self.false, self.usual = np.zeros((5, rows), np.float32)
         self.polled_at, self.dated_at = np.full((2, rows), -np.inf, np.float32)
         self.announced = np.zeros(rows, np.bool_)
         self.after_poll = np.full(rows, np.inf, np.float32)
@@ -89,11 +95,8 @@ class Pairs:
         order = np.argsort(old)
         found = order[np.minimum(np.searchsorted(old, new, sorter=order), len(order) - 1)]
         same = old[found] == new
-        self.number[same] = before.number[found[same]]
-        self.log_odds[same] = before.log_odds[found[same]]
-        self.after_poll[same] = before.after_poll[found[same]]
-        self.dated_at[same] = before.dated_at[found[same]]
-        self.announced[same] = before.announced[found[same]]
+        for name in _OF_ROWS:
+            getattr(self, name)[same] = getattr(before, name)[found[same]]
         if len(self.time):
             self.time[same] = before.time[found[same]]
         pages = np.flatnonzero(self.head[: len(before.head)] >= 0)
@@ -106,6 +109,15 @@ class Pairs:
         Each less the usual one of its source: when a source goes wrong, or right again, its pages follow at once.
         """
         self.log_odds[rows] = np.clip(_KEEP * self.log_odds[rows] + evidence, -_MAX_ODDS, _MAX_ODDS)
+
+    def learn_false(self, rows: NDArray[np.int64], false: NDArray[np.float64], usual: NDArray[np.float64]) -> None:
+        """Counts false signals of distinct rows int64[k], float64[k] expected, and as many as are usual there."""
+        self.false[rows] += false
+        self.usual[rows] += usual
+
+    def own_false(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Returns how many times as many false signals rows int64[k] have as is usual for their sources, float64[k]."""
+        return np.asarray((_OWN + self.false[rows]) / (_OWN + self.usual[rows]), np.float64)
 
     def begin(self, now: float) -> None:
         """Counts times from epoch s `now`, if there are none yet: float32 has no room for more."""
@@ -159,7 +171,7 @@ class Pairs:
 
     def use_up(self, rows: NDArray[np.int64]) -> None:
         """Forgets the signals of rows int64[k]."""
-        self.number[rows] = 0.0
+        self.number[rows] = self.early[rows] = 0.0
         self.announced[rows] = False
         self.after_poll[rows] = np.inf
         if len(self.time):
@@ -206,6 +218,10 @@ class Pairs:
         return np.where(inside, self.head[np.where(inside, slots, 0)], -1).astype(np.int64)
 
 
+_OF_ROWS = ("number", "log_odds", "after_poll", "dated_at", "announced", "early", "false", "usual")
+"""Arrays of which a row keeps what it has, whatever other pages and sources there are."""
+
+
 def _fineness(at: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns s, float64[k], by which dates at least differ if they are as fine as these seem, epoch s."""
     out = np.full(len(at), _FINEST)
@@ -231,43 +247,77 @@ class SignalReading:
     """Of k pages, K rates.
 
     level float64[k, K]: L = -ln P(unchanged) · quiet float64[k, K]: λτ, L without signals · weight float64[k, K]: the
-    part of L that signals add · silence float64[k, K]: the part that the silence of sources takes away · say
-    float64[k]: how far signals are believed.
+    part of L that signals add · silence float64[k, K]: the part that the silence of sources takes away · heard,
+    unheard float64[k, K]: evidence of signals, and of their absence, on the rate, less what is the same at all rates ·
+    say float64[k]: how far signals are believed.
     """
 
     level: Array
     quiet: Array
     weight: Array
     silence: Array
+    heard: Array
+    unheard: Array
     say: Array
 
     @property
     def evidence(self) -> Array:
         """Logarithms of the evidence of the signals since the last poll on the rate, float64[k, K]."""
-        return self.weight - self.silence
+        return self.heard - self.unheard
+
+    @property
+    def either_way(self) -> Array:
+        """The part of the evidence that does not depend on whether the page changed since the poll, float64[k, K]."""
+        return self.evidence - self.weight + self.silence
 
     def take(self, places: NDArray[np.int64]) -> SignalReading:
         """Selects pages, in the given order."""
-        return SignalReading(
-            *(array[places] for array in (self.level, self.quiet, self.weight, self.silence, self.say))
-        )
+        return SignalReading(*(getattr(self, one.name)[places] for one in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What one source says of k pages: float64[k, 1] each, recall 0 for pages that it does not speak for.
+    """What one source says of k pages: float64[k, 1] each, recall and s 0 for pages that it does not speak for.
 
-    number: signals · covered: s of the gap of which it has told.
+    false_rate: false signals, 1/s, of a page that changes once in `cycle` s; they grow with this `power` of the rate of
+    changes · number: signals · covered: s of the gap of which it has told · late: s of the gap of which it told that
+    are no news, as it tells late · early: share of its signals that tell of changes before the gap if they tell of any.
     """
 
     recall: Array
     false_rate: Array
     number: Array
     covered: Array
+    late: Array
+    early: Array
+    power: Array
+    cycle: Array
+
+    @classmethod
+    def prompt(cls, recall: Array, false_rate: Array, number: Array, covered: Array) -> Window:
+        """Returns one of a source that is never late, and of which all pages have as many false signals."""
+        none = np.zeros_like(recall)
+        return cls(recall, false_rate, number, covered, none, none, none, none + 1.0)
 
     def take(self, rows: NDArray[np.int64]) -> Window:
         """Selects pages, in the given order."""
-        return Window(self.recall[rows], self.false_rate[rows], self.number[rows], self.covered[rows])
+        return Window(*(getattr(self, one.name)[rows] for one in fields(self)))
+
+    def false_rates(self, rates: Array) -> Array:
+        """Returns the false signals, 1/s, of pages with rates float64[k, K] of changes, 1/s."""
+        if not self.power.any():
+            return np.broadcast_to(self.false_rate, rates.shape)
+        return np.asarray(self.false_rate * (rates * self.cycle) ** self.power)
+
+    def weights(self, rates: Array, unheard: Array | float = 1.0) -> tuple[Array, Array]:
+        """Returns the weight of a signal at rates float64[k, K], 1/s: for a change since the poll, and for one before.
+
+        By how much it raises -ln P(unchanged), and ln of how much more likely it is if the page has not changed than a
+        false one alone (equation 4 of docs/signals.md). unheard float64[k, 1]: the chance that the others kept silent.
+        """
+        false, announced = self.false_rates(rates), self.recall * rates
+        before = announced * self.early / false
+        return np.log1p(announced * unheard * (1.0 - self.early) / false / (1.0 + before)), np.log1p(before)
 
 
 def windows(
@@ -286,16 +336,33 @@ def windows(
     levels = pairs.levels(slots)
     present = [pairs.source[row[row >= 0]] for row in levels]
     ids = np.unique(np.concatenate(present)).astype(np.int64) if present else np.empty(0, np.int64)
-    table = np.array([[s.recall, s.false_rate, s.unread(now), s.log_odds] for s in (sources[i] for i in ids.tolist())])
+    table = np.array(
+        [
+            [s.recall, *s.false_signals, s.unread(now), s.late if s.learns_delay else 0.0, s.learned_cycle, s.log_odds]
+            for s in (sources[i] for i in ids.tolist())
+        ]
+    )
     if clock is not None and len(ids):
-        table[:, 2] = clock(np.minimum(table[:, 2], _LONGEST_S), now)
+        unread = np.concatenate([table[:, 3], np.maximum(table[:, 3] - table[:, 4], 0.0)])
+        unread, told = clock(np.minimum(unread, _LONGEST_S), now).reshape(2, -1)
+        table[:, 3], table[:, 4] = unread, unread - told
     for row in levels:
         there = row >= 0
         place = np.minimum(np.searchsorted(ids, pairs.source[row]), len(ids) - 1)
-        recall, false_rate, unread, odds = table[place].T
-        covered = np.maximum(gap - unread, 0.0)
+        recall, false_rate, power, unread, late, cycle, odds = table[place].T
+        covered = np.where(there, np.maximum(gap - unread, 0.0), 0.0)
         number = np.where(there, pairs.number[row], 0.0)
-        out.append(Window(*(x[:, None] for x in (np.where(there, recall, 0.0), false_rate, number, covered))))
+        columns = (
+            np.where(there, recall, 0.0),
+            np.where(there, false_rate * pairs.own_false(row), false_rate),
+            number,
+            covered,
+            np.where(there, np.maximum(gap - unread + late, 0.0) - covered, 0.0),
+            np.where(number > 0, pairs.early[row] / np.where(number > 0, number, 1.0), 0.0),
+            power,
+            cycle,
+        )
+        out.append(Window(*(x[:, None] for x in columns)))
         believed = say_at(odds + pairs.log_odds[row])
         say = np.maximum(say, np.where(there, believed, 0.0))
     return out, say
@@ -305,25 +372,30 @@ def read(of: Sequence[Window], say: Array, quiet: Array, rates: Array, gap: Arra
     """Returns the reading of windows, for λτ float64[k, K] at rates float64[k, K], in 1/s.
 
     Sources miss changes independently. The silence of the others counts against a signal. Of the sources that gave a
-    signal only the one with the largest weight counts: they may tell of one change.
+    signal only the one with the largest weight counts: they may tell of one change. What pages that changed and others
+    have in common, signals of changes before the poll and false ones, is evidence on the rate only.
     """
     safe = np.maximum(gap[:, None], 1e-300)
     missed = np.ones((len(gap), 1))
     for window in of:
         missed = missed * (1.0 - window.recall * np.minimum(window.covered / safe, 1.0))
     weight, each_rate = np.zeros_like(quiet), np.broadcast_to(rates, quiet.shape)
+    heard, more_unheard = np.zeros_like(quiet), np.zeros_like(quiet)
     for window in of:
+        false = window.false_rates(each_rate)
         some = np.flatnonzero(window.number[:, 0] > 0)
         silent = np.ones((len(some), 1))
         for other in of:
             if other is not window:
                 silent = silent * np.where(other.number[some] > 0, 1.0, 1.0 - other.recall[some])
-        each = window.number[some] * signal_weight(
-            each_rate[some], window.recall[some] * silent, window.false_rate[some]
-        )
-        weight[some] = np.maximum(weight[some], each)
+        number = window.number[some]
+        each, before = window.take(some).weights(each_rate[some], silent)
+        weight[some] = np.maximum(weight[some], number * each)
+        heard[some] += number * (before + np.log(false[some] / window.false_rate[some]))
+        more_unheard += window.recall * each_rate * window.late
+        more_unheard += (false - window.false_rate) * (window.covered + window.late)
     silence = quiet * (1.0 - missed)
-    return SignalReading(quiet - silence + weight, quiet, weight, silence, say)
+    return SignalReading(quiet - silence + weight, quiet, weight, silence, heard + weight, silence + more_unheard, say)
 
 
 def informed(rows: Array, reading: SignalReading) -> Array:

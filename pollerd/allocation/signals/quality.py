@@ -18,10 +18,6 @@ START_LOG_ODDS, _REST_LOG_ODDS = -4.6, -3.0
 """Log odds that a source predicts better than none: of a new one, and of one of which all evidence is old. A new one is
 believed less, because what it says, or does not, changes the order in which pages are polled for the first time."""
 MAX_LOG_ODDS = 8.0
-_QUADRATURE = np.array([1.0, 4.0, 1.0]) / 6.0
-"""Weights of the points of `LearnedSource.recall_nodes`, exact up to the third moment."""
-_LEAST_RECALL = 1e-4
-"""A recall is kept this far from 0 and 1."""
 _KEEP_ODDS = 0.995
 _KEEP = 1.0 - 1.0 / 3000.0
 """Factors by which earlier polls count less at each poll."""
@@ -42,6 +38,21 @@ DELAYS = np.r_[0.0, 0.5 ** np.arange(6.0, 0.0, -1.0)]
 _START_DELAY = np.r_[0.0, np.full(len(DELAYS) - 1, -5.0)]
 """Logarithms of the chances of these delays for a new source, apart from what is the same for all."""
 _KEEP_DELAY = 0.995
+_SPREADS = np.array([1.8, 2.0])
+"""Standard deviations, for a new pushed source, of the log odds of its recall (as if it was anything from 0 to 1) and
+of the logarithm of its false signals."""
+_CENTRES = np.array([[0.0, 0.0], [0.0, math.log(0.5)]])
+"""Their means for each hypothesis: one false signal a uniform cycle; half a one a change, so that there are as many
+signals as changes, and what is still to be learned of a source does not make its pages seem faster or slower."""
+_POINTS = math.sqrt(3.0) * np.array([(x, y) for x in (-1.0, 0.0, 1.0) for y in (-1.0, 0.0, 1.0)])
+_WEIGHTS = np.outer([1 / 6, 4 / 6, 1 / 6], [1 / 6, 4 / 6, 1 / 6]).ravel()
+"""Points of a quadrature for two standard normal variables, exact up to the fifth moments, and their weights."""
+_LEAST_SPREAD = 0.3
+"""The polls that are learned from together leave at least this share of a variance: a quadrature of three points knows
+nothing between them."""
+_START_ODDS, _MAX_ODDS = -2.0, 3.0
+"""Log odds of the second hypothesis for a new source, and within which they stay: what pages are believed to be like
+follows the likelier one, and so would speak for it for ever."""
 _SILENT_GAPS = 3.0
 """A pushed source silent for this many times its longest gap is no longer taken to say that nothing changed."""
 
@@ -62,7 +73,7 @@ class LearnedSource:
     pushed source, not stored either: delivered_at, delivered_before: when the last delivery began and the one before,
     epoch s, -inf: none · delivery_gap, s, and delivery_size: arithmetic and geometric means of the last deliveries, 0:
     unknown · delivered: signals of the last delivery · delay_chances float64[len(DELAYS)]: of its mean delay, if it is
-    pushed and gives no dates.
+    pushed and gives no dates · joint: recall and false signals, if it is pushed.
     """
 
     slots: NDArray[np.int64]
@@ -93,15 +104,25 @@ class LearnedSource:
     delivered: float = 0.0
     true: float = 0.0
     delay_chances: Array = field(default_factory=lambda: _chances(_START_DELAY))
+    joint: JointQuality = field(default_factory=lambda: JointQuality())
 
     @property
     def recall(self) -> float:
+        if self.polled_as == PUSHED:
+            return self.joint.recall
         return self.announced / (self.announced + self.unannounced)
 
     @property
     def false_rate(self) -> float:
-        """Signals per second and page without a change, > 0: no signal is believed fully."""
+        """Signals per second and page without a change, > 0: no signal is believed fully; a mean of its pages."""
         return self.false / (self.exposure + self.learned_cycle)
+
+    @property
+    def false_signals(self) -> tuple[float, float]:
+        """False signals per second of a page that changes once a uniform cycle, and the power of λ they grow with."""
+        if self.polled_as == PUSHED:
+            return self.joint.false_signals / self.learned_cycle, self.joint.power
+        return self.false_rate, 0.0
 
     @property
     def precision(self) -> float:
@@ -128,21 +149,18 @@ class LearnedSource:
         """Whether its delay is learned from polls: it is pushed, as changes happen, and gives no dates."""
         return self.polled_as == PUSHED and not self.delays and not self.batch_gap
 
+    def open_time(self, gap: float) -> Array:
+        """Returns the s of the last `gap` s of which it has not told yet, on average, by its DELAYS."""
+        longest = np.maximum(2.0 * self.learned_cycle * DELAYS, _LEAST)
+        late = np.minimum(gap, longest)
+        return np.asarray(late - late**2 / (2.0 * longest))
+
     def on_the_way(self, age: Array) -> Array:
         """Returns the share of announced changes of which it has not told after `age` s, any shape, by its DELAYS."""
         longest = 2.0 * self.learned_cycle * DELAYS
         with np.errstate(divide="ignore", invalid="ignore"):
             late = np.clip(1.0 - age[..., None] / longest, 0.0, 1.0)
         return np.where(longest > 0.0, late, 0.0)
-
-    def new_share(self, age: Array, rates: Array) -> Array:
-        """Returns as how many signals one counts that came `age` s after its page's last poll, 0 to 1, any shape.
-
-        It may tell of a change that the poll has seen. rates: 1/s, of changes.
-        """
-        late, announced = self.on_the_way(age) @ self.delay_chances, self.recall * rates
-        new = np.log1p(announced * (1.0 - late) / (self.false_rate + announced * late))
-        return np.where(late > 0.0, new / signal_weight(rates, self.recall, self.false_rate), 1.0)
 
     def unread(self, now: float) -> float:
         """Returns the s before `now` of which its silence says nothing, >= 0: since it was read, and its delay.
@@ -204,46 +222,15 @@ class LearnedSource:
         """
         return max(1.0 - number * self.mean_gap / covered, 0.0) if covered > 0.0 else 1.0
 
-    def recall_nodes(self) -> Array:
-        """Returns three recalls, ascending, float64[3]: the mean of what is known, and its quadrature points."""
-        wide = math.sqrt(3.0 * self.recall * (1.0 - self.recall) / (self.announced + self.unannounced + 1.0))
-        return np.clip(self.recall + wide * np.array([-1.0, 0.0, 1.0]), _LEAST_RECALL, 1.0 - _LEAST_RECALL)
-
-    def _learn_recall(self, log_chances: Array) -> None:
-        """Moves the distribution of the recall to the mean and variance after a poll that had these log chances.
-
-        log_chances: of it, at `recall_nodes`, float64[3]. One poll is worth one more change at most.
-        """
-        nodes, size = self.recall_nodes(), self.announced + self.unannounced
-        after = _QUADRATURE * np.exp(log_chances - log_chances.max())
-        after /= after.sum()
-        before_mean, after_mean = float(_QUADRATURE @ nodes), float(after @ nodes)
-        before_spread, after_spread = (
-            max(float(weight @ (nodes - mean) ** 2), _LEAST_RECALL**2)
-            for weight, mean in ((_QUADRATURE, before_mean), (after, after_mean))
-        )
-        variance = self.recall * (1.0 - self.recall) / (size + 1.0) * after_spread / before_spread
-        mean = min(max(self.recall + after_mean - before_mean, _LEAST_RECALL), 1.0 - _LEAST_RECALL)
-        size = min(max(mean * (1.0 - mean) / variance - 1.0, size), size + 1.0)
-        self.announced, self.unannounced = mean * size, (1.0 - mean) * size
-
-    def learn(
-        self, true: float, unsaid: float, signals: float, exposure: float, evidence: float, log_chances: Array
-    ) -> None:
+    def learn(self, true: float, unsaid: float, signals: float, exposure: float, evidence: float) -> None:
         """Learns from one poll: expected announced and unannounced changes, signals, s covered, log Bayes factor.
 
-        log_chances: of it and the signals before, at `recall_nodes`, float64[3]. The recall of a pushed source is
-        learned from these: polls that come only on signals share out changes for ever as the first guess does. A
-        list names a page once, however often it changed.
+        A list names a page once, however often it changed. What is learned of a pushed source goes by the likelihood of
+        its polls (`learn_pushed`): polls that come only on signals share out changes for ever as the first guess does.
         """
-        keep = _KEEP if self.log_odds >= START_LOG_ODDS else _KEEP_DISTRUSTED
-        self.announced = 1.0 + keep * (self.announced - 1.0)
-        self.unannounced = 1.0 + keep * (self.unannounced - 1.0)
-        if self.polled_as == PUSHED:
-            self._learn_recall(log_chances)
-        else:
-            self.announced += true
-            self.unannounced += unsaid * self.unnamed(signals, exposure)
+        keep = self._keep
+        self.announced = 1.0 + keep * (self.announced - 1.0) + true
+        self.unannounced = 1.0 + keep * (self.unannounced - 1.0) + unsaid * self.unnamed(signals, exposure)
         self.true = keep * self.true + true
         self.false = 1.0 + keep * (self.false - 1.0) + max(signals - true, 0.0)
         self.exposure = keep * self.exposure + exposure
@@ -252,6 +239,14 @@ class LearnedSource:
         self.mean_evidence = _KEEP_MEAN * self.mean_evidence + (1.0 - _KEEP_MEAN) * evidence
         odds = _REST_LOG_ODDS + _KEEP_ODDS * (self.log_odds - _REST_LOG_ODDS) + evidence
         self.log_odds = min(max(odds, -MAX_LOG_ODDS), MAX_LOG_ODDS)
+
+    def learn_pushed(self, log_chances: Array, polls: int) -> None:
+        """Learns from polls of a pushed source, together: their log chances float64[2, 9] at `joint.nodes`."""
+        self.joint.learn(log_chances, self._keep**polls)
+
+    @property
+    def _keep(self) -> float:
+        return _KEEP if self.log_odds >= START_LOG_ODDS else _KEEP_DISTRUSTED
 
     def learn_delay(self, log_chances: Array) -> None:
         """Learns its delay from a poll of which these are the log chances, by DELAYS."""
@@ -295,16 +290,86 @@ class LearnedSource:
     def learned(self) -> list[float]:
         """Returns what was learned, for storage: finite, and -1 as the time of a reading if there was none."""
         kept = replace(self, fetched_at=max(self.fetched_at, -1.0))
-        return [float(getattr(kept, name)) for name in LEARNED] + [float(chance) for chance in self.delay_chances]
+        return [float(getattr(kept, name)) for name in LEARNED] + [
+            *self.delay_chances.tolist(),
+            *self.joint.numbers(),
+        ]
 
     def learn_again(self, numbers: list[float]) -> None:
         """Restores the output of `learned`, in which its prior is, too: it was worth so many polls at most."""
         for name, number in zip(LEARNED, numbers[: len(LEARNED)], strict=True):
             setattr(self, name, number)
-        self.delay_chances = np.array(numbers[len(LEARNED) :])
+        self.delay_chances = np.array(numbers[len(LEARNED) : -_JOINT])
+        self.joint.restore(numbers[-_JOINT:])
         self.prior_polls = START_POLLS
         if self.fetched_at < 0:
             self.fetched_at = -np.inf
+
+
+@dataclass
+class JointQuality:
+    """What is believed of a pushed source: recall and false signals, under two hypotheses on what the latter follow.
+
+    They come at one rate for all pages, or in proportion to the changes of each. Of each hypothesis log odds of the
+    recall and logarithm of the false signals, a uniform cycle or a change, have a joint normal distribution. The
+    likelihood of polls moves it to the mean and covariance after them (assumed density filtering).
+
+    known float64[2, 5]: what polls added to its precision (three numbers of a symmetric matrix) and to precision times
+    mean (two), so that several sources' can be added, and old polls count less · odds: log odds of the second one.
+    """
+
+    known: Array = field(default_factory=lambda: np.zeros((2, 5)))
+    odds: float = _START_ODDS
+
+    def __post_init__(self) -> None:
+        self._settle()
+
+    def _settle(self) -> None:
+        precision = np.diag(_SPREADS**-2.0) + self.known[:, [[0, 1], [1, 2]]]
+        self._spread = np.linalg.inv(precision)
+        self._mean = (self._spread @ (self.known[:, 3:] + _CENTRES * _SPREADS**-2.0)[:, :, None])[:, :, 0]
+        self._root = np.linalg.cholesky(self._spread)
+        at = self._mean[:, None] + _POINTS @ self._root.transpose(0, 2, 1)
+        self.nodes = np.stack([say_at(at[:, :, 0]), np.exp(at[:, :, 1])], axis=1)
+        """Recall and false signals, a uniform cycle or a change, at the points of each hypothesis: float64[2, 2, 9]."""
+        self.power = float(say_at(np.array(self.odds)))
+        """Power of the rate of changes with which false signals grow, 0 to 1: the chance of the second hypothesis."""
+        chances = np.array([1.0 - self.power, self.power])
+        self.recall = float(chances @ (self.nodes[:, 0] @ _WEIGHTS))
+        self.false_signals = float(np.exp(chances @ self._mean[:, 1]))
+        """False signals in a uniform cycle of a page that changes once in it."""
+
+    def learn(self, log_chances: Array, keep: float) -> None:
+        """Learns from polls that had these log chances, float64[2, 9], at `nodes`; earlier ones count `keep` of it."""
+        chances = _WEIGHTS * np.exp(log_chances - log_chances.max(1, keepdims=True))
+        evidence = np.log(chances.sum(1)) + log_chances.max(1)
+        chances /= chances.sum(1, keepdims=True)
+        shift = chances @ _POINTS
+        off = _POINTS - shift[:, None]
+        left, axes = np.linalg.eigh(np.einsum("hk,hki,hkj->hij", chances, off, off))
+        root = self._root @ axes * np.sqrt(np.clip(left, _LEAST_SPREAD, 1.0))[:, None]
+        precision = np.linalg.inv(root @ root.transpose(0, 2, 1))
+        mean = self._mean + (self._root @ shift[:, :, None])[:, :, 0]
+        more = (precision @ mean[:, :, None])[:, :, 0] - _CENTRES * _SPREADS**-2.0
+        precision -= np.diag(_SPREADS**-2.0)
+        self.known = keep * np.column_stack([precision[:, 0, 0], precision[:, 0, 1], precision[:, 1, 1], more])
+        odds = _START_ODDS + keep * (self.odds - _START_ODDS) + float(evidence[1] - evidence[0])
+        self.odds = min(max(odds, -_MAX_ODDS), _MAX_ODDS)
+        self._settle()
+
+    def numbers(self) -> list[float]:
+        """Returns what was learned, all 0 of a new one."""
+        return [*self.known.ravel().tolist(), self.odds - _START_ODDS]
+
+    def restore(self, numbers: list[float]) -> None:
+        """Restores the output of `numbers`."""
+        self.known = np.array(numbers[:-1], np.float64).reshape(2, 5)
+        self.odds = min(max(_START_ODDS + float(numbers[-1]), -_MAX_ODDS), _MAX_ODDS)
+        self._settle()
+
+
+_JOINT = 11
+"""Number of the numbers of a `JointQuality`."""
 
 
 def _chances(logarithms: Array) -> Array:
@@ -319,15 +384,17 @@ def say_at(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
 
 _DELIVERIES = ("delivered_at", "delivered_before", "delivery_gap", "delivery_size", "delivered")
 _NOT_STORED = ("slots", "polled_as", "host", "mean_evidence", "mean_gap", "prior_polls", "newest", *_DELIVERIES)
-LEARNED = tuple(one.name for one in fields(LearnedSource) if one.name not in (*_NOT_STORED, "delay_chances"))
-"""Names of the numbers of a source that were learned and are stored; the chances of its delays follow them."""
-_STORED = len(LEARNED) + len(DELAYS)
+LEARNED = tuple(one.name for one in fields(LearnedSource) if one.name not in (*_NOT_STORED, "delay_chances", "joint"))
+"""Names of the numbers of a source that were learned and are stored; the chances of its delays follow them, then the
+numbers of its `joint`."""
+_STORED = len(LEARNED) + len(DELAYS) + _JOINT
 
 
 def stored_quality(quality: NDArray[np.float64], sources: int) -> NDArray[np.float64]:
-    """Returns the stored numbers of sources as float64[sources, len(LEARNED) + len(DELAYS)].
+    """Returns the stored numbers of sources as float64[sources, len(LEARNED) + len(DELAYS) + _JOINT].
 
-    Version 0.1 stored no number of true signals: it was that of announced changes. No delays were learned at first.
+    Version 0.1 stored no number of true signals: it was that of announced changes. No delays were learned at first, and
+    recall and false signals of pushed sources by counts, as those of lists are.
 
     Raises InvalidValueError for another number of numbers, or some that `LearnedSource.learned` cannot have given.
     """
@@ -338,6 +405,9 @@ def stored_quality(quality: NDArray[np.float64], sources: int) -> NDArray[np.flo
     if quality.size == len(LEARNED) * sources:
         delays = np.tile(_chances(_START_DELAY), (sources, 1))
         quality = np.column_stack([quality.reshape(sources, -1), delays])
+    if quality.size == (_STORED - _JOINT) * sources:
+        table = quality.reshape(sources, -1)
+        quality = np.column_stack([table, _joint_of_counts(table)])
     if quality.size != _STORED * sources:
         allowed = f"signal_quality of {_STORED * sources} numbers"
         raise InvalidValueError("shared_state", allowed, f"{quality.size} numbers")
@@ -346,18 +416,33 @@ def stored_quality(quality: NDArray[np.float64], sources: int) -> NDArray[np.flo
     return table
 
 
+def _joint_of_counts(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the numbers of `JointQuality` that are worth as much as the counts of k sources, float64[k, _JOINT]."""
+    announced, missed, false, exposure, cycle = (
+        table[:, LEARNED.index(name)] for name in ("announced", "unannounced", "false", "exposure", "learned_cycle")
+    )
+    mean = np.log(np.column_stack([announced / missed, false * cycle / (exposure + cycle)]))
+    precision = 1.0 / np.column_stack([1.0 / announced + 1.0 / missed, 1.0 / false])
+    precision = np.maximum(precision, _SPREADS**-2.0)
+    out = np.zeros((len(table), _JOINT))
+    out[:, [0, 2]], out[:, 3:5] = precision - _SPREADS**-2.0, precision * mean
+    return out
+
+
 def check_learned(table: NDArray[np.float64]) -> None:
     """Raises InvalidValueError for numbers of k sources that `LearnedSource.learned` cannot have given.
 
-    table: float64[k, len(LEARNED) + len(DELAYS)].
+    table: float64[k, len(LEARNED) + len(DELAYS) + _JOINT].
     """
     column = dict(zip(LEARNED, table.T[: len(LEARNED)], strict=True))
-    delays = table[:, len(LEARNED) :]
+    delays, joint = table[:, len(LEARNED) : -_JOINT], table[:, -_JOINT:]
     odds = column.pop("log_odds")
     column.pop("fetched_at")
     least = np.stack([column.pop(name) for name in ("learned_cycle", "announced", "unannounced", "false")])
     rest = np.stack(list(column.values()))
     chances = (delays >= 0).all() and (np.abs(delays.sum(1) - 1.0) < 1e-6).all()
+    precision = np.diag(_SPREADS**-2.0) + joint[:, :-1].reshape(-1, 2, 5)[:, :, [[0, 1], [1, 2]]]
+    chances &= (np.linalg.eigvalsh(precision) > 0).all() and (np.abs(joint[:, -1] + _START_ODDS) <= _MAX_ODDS).all()
     sound = chances and (least > 0).all() and (rest >= 0).all() and (np.abs(odds) <= MAX_LOG_ODDS).all()
     if not sound:
         raise InvalidValueError("shared_state", "sources with sums of 0 or more", "others")
@@ -379,11 +464,13 @@ class _Sums:
     exposure: float = 0.0
     true: float = 0.0
     polls: float = 0.0
+    joint: Array = field(default_factory=lambda: np.zeros(_JOINT))
 
     def include(self, of: LearnedSource) -> None:
         """Adds a source."""
         for name, start in _START.items():
             setattr(self, name, getattr(self, name) + getattr(of, name) - start)
+        self.joint = self.joint + of.joint.numbers()
         # Its own prior is in its sums, too: else new sources would pass on more than was learned.
         self.polls += of.polls + of.prior_polls
 
@@ -407,6 +494,7 @@ class PooledQuality:
         share = min(START_POLLS / sums.polls, 1.0)
         for name, start in _START.items():
             setattr(new, name, start + share * getattr(sums, name))
+        new.joint.restore((share * sums.joint).tolist())
         new.prior_polls = share * sums.polls
 
     def include(self, of: LearnedSource) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.evidence import ELSEWHERE, PUSHED, SourceQuality
 from pollerd.allocation.signals.pairs import Clock, Pairs, SignalReading, SignalTimes, Window, normalised, read, windows
-from pollerd.allocation.signals.quality import DELAYS, LearnedSource, PooledQuality, say_at, stored_quality
+from pollerd.allocation.signals.quality import LearnedSource, PooledQuality, say_at, stored_quality
 from pollerd.allocation.slots import Since, distinct_slots
 from pollerd.errors import InvalidValueError
 
@@ -142,7 +142,7 @@ class Signals:
         pairs.begin(now)
         if of.learns_delay:
             age = now - polled[good]
-            fresh[good] = of.new_share(age, rates[good])
+            np.add.at(pairs.early, rows[good], (of.on_the_way(age) @ of.delay_chances).astype(np.float32))
             # the only signal since the last poll teaches the delay
             first = np.isposinf(pairs.after_poll[rows[good]])
             pairs.after_poll[rows[good]] = np.where(first & np.isfinite(age), age, np.nan)
@@ -214,15 +214,15 @@ class Signals:
         after /= np.maximum(after.sum(1, keepdims=True), 1e-300)
         learned: set[int] = set()
         for window, row in zip(of, self.pairs.levels(slots), strict=True):
-            chances = self._by_recall(row, window, read_before, rates, rows, changed)
+            self._learn_pushed(row, window, read_before, rates, rows, changed)
             self._learn_delays(row, with_signals, rates, reading.quiet[:, 0] / rates[:, 0], changed)
-            self._learn_source(window, row, after / caught, rates, changed, factor, chances)
+            self._learn_source(window, row, after, reading.level, rates, changed, factor)
             there = row[row >= 0]
             self.pairs.use_up(there)
             learned |= set(self.pairs.source[there].tolist())
         return learned
 
-    def _by_recall(
+    def _learn_pushed(
         self,
         row: NDArray[np.int64],
         window: Window,
@@ -230,43 +230,55 @@ class Signals:
         rates: Array,
         rows: Array,
         changed: NDArray[np.bool_],
-    ) -> Array:
-        """Returns the log chances of what polls found and of the signals, float64[k, 3], at a source's `recall_nodes`.
+    ) -> None:
+        """Learns recall and false signals of pushed sources of one level by the likelihood of polls and signals.
 
-        Apart from what is the same at all of them. row int64[k], window: of the sources of one level.
+        row int64[k], window: of the sources of the level.
         """
-        reading, of = read_before
-        nodes = np.full((len(row), 3), 0.5)
-        for i in np.flatnonzero(row >= 0).tolist():
-            nodes[i] = self.sources[int(self.pairs.source[row[i]])].recall_nodes()
-        gap, out = reading.quiet[:, 0] / rates[:, 0], np.empty_like(nodes)
-        most = reading.evidence.max(1, keepdims=True)
-        for k, recall in enumerate(nodes.T[:, :, None]):
-            windows_then = [replace(each, recall=recall) if each is window else each for each in of]
-            then = read(windows_then, reading.say, reading.quiet, rates, gap)
-            likely = rows * np.exp(then.evidence - most)
-            unchanged = (likely * np.exp(-then.level)).sum(1)
-            out[:, k] = np.log(np.maximum(np.where(changed, likely.sum(1) - unchanged, unchanged), _SURE))
-        return out
+        which = [i for i in np.flatnonzero(row >= 0).tolist() if self._source_of(row[i]).polled_as == PUSHED]
+        if not which:
+            return
+        some, reading = np.array(which), read_before[0].take(np.array(which))
+        of, mine = [one.take(some) for one in read_before[1] if one is not window], window.take(some)
+        gap, nodes = reading.quiet[:, 0] / rates[some, 0], np.stack([self._source_of(i).joint.nodes for i in row[some]])
+        chances = np.empty((len(some), 2, nodes.shape[-1]))
+        for power, point in np.ndindex(chances.shape[1:]):
+            recall, signals = nodes[:, power, :, point].T[:, :, None]
+            false_rate = signals / mine.cycle
+            then = replace(mine, recall=recall, false_rate=false_rate, power=np.full_like(recall, power))
+            read_then = read([then, *of], reading.say, reading.quiet, rates[some], gap)
+            most = read_then.evidence.max(1, keepdims=True)
+            likely = rows[some] * np.exp(read_then.evidence - most)
+            unchanged = (likely * np.exp(-read_then.level)).sum(1)
+            found = np.where(changed[some], likely.sum(1) - unchanged, unchanged)
+            # of false signals, too, of a page that changes once a cycle, which the reading leaves out
+            usual = mine.number * np.log(false_rate) - false_rate * (mine.covered + mine.late)
+            chances[:, power, point] = (most + usual)[:, 0] + np.log(np.maximum(found, _SURE))
+        ids = self.pairs.source[row[some]]
+        for source in np.unique(ids).tolist():
+            here = ids == source
+            self.sources[source].learn_pushed(chances[here].sum(0), int(here.sum()))
+
+    def _source_of(self, row: int) -> LearnedSource:
+        return self.sources[int(self.pairs.source[row])]
 
     def _learn_delays(
         self, row: NDArray[np.int64], belief: Array, rates: Array, gap: Array, changed: NDArray[np.bool_]
     ) -> None:
-        """Learns the delays of sources without dates, of one level, by what polls found after one signal.
+        """Learns the delays of sources without dates, of one level, by what polls found after no signal, or one.
 
         belief, rates float64[k, K]: of the page's rate, with signals; gap float64[k], s.
         """
         for i in np.flatnonzero(row >= 0).tolist():
-            of = self.sources[int(self.pairs.source[row[i]])]
-            after_poll = float(self.pairs.after_poll[row[i]])
-            if not of.learns_delay or not np.isfinite(after_poll):
+            of, after_poll = self._source_of(row[i]), float(self.pairs.after_poll[row[i]])
+            if not of.learns_delay or np.isnan(after_poll):
                 continue
-            told, longest = of.recall * rates[i, :, None], np.maximum(2.0 * of.learned_cycle * DELAYS, 1e-300)
-            open_ = np.minimum(gap[i], longest)
-            level = rates[i, :, None] * (1.0 - of.recall) * gap[i] + told * (open_ - open_**2 / (2.0 * longest))
-            # pages of which more signals are false than of others are no sign of a delay
-            false_rate = np.maximum(of.false_rate, told * (1.0 / max(of.precision, _SURE) - 1.0))
-            level += np.log((false_rate + told) / (false_rate + told * of.on_the_way(np.array(after_poll))))
+            told, open_time = of.recall * rates[i, :, None], of.open_time(gap[i])
+            level = rates[i, :, None] * (1.0 - of.recall) * gap[i] + told * open_time
+            if np.isfinite(after_poll):
+                false_rate, power = of.false_signals
+                false = false_rate * (rates[i, :, None] * of.learned_cycle) ** power
+                level += np.log((false + told) / (false + told * of.on_the_way(np.array(after_poll))))
             unchanged = belief[i] @ np.exp(-level)
             of.learn_delay(np.log(np.clip(1.0 - unchanged if changed[i] else unchanged, _SURE, 1.0)))
 
@@ -274,27 +286,35 @@ class Signals:
         self,
         window: Window,
         row: NDArray[np.int64],
-        share: Array,
+        after: Array,
+        level: Array,
         rates: Array,
         changed: NDArray[np.bool_],
         factor: Array,
-        chances: Array,
     ) -> None:
-        """Shares out the changes found among announced and unannounced ones (EM), for the sources of one level."""
-        announced = window.recall * rates
-        true = (share * window.number * announced / (announced + window.false_rate)).sum(1)
-        true = np.where(changed, np.minimum(true, window.number[:, 0]), 0.0)
+        """Shares out the changes found among announced and unannounced ones (EM), for the sources of one level.
+
+        after, level float64[k, K]: belief after the polls, and L before them.
+        """
+        each, before = window.weights(rates)
+        old, true = -np.expm1(-before), -np.expm1(-each - before)
+        share = after / np.maximum(-np.expm1(-level), 1e-12)
+        # a signal that is true tells of a change since the poll, if one was found, or else of one before it
+        told = np.where(changed, (share * (true - old * np.exp(-level))).sum(1), (after * old).sum(1))
+        number, covered = window.number[:, 0], (window.covered + window.late)[:, 0]
+        told = number * np.clip(told, 0.0, 1.0)
         unsaid = np.where(changed, (share * (1.0 - window.recall) * rates * window.covered).sum(1), 0.0)
-        number, covered = window.number[:, 0], window.covered[:, 0]
         there = np.flatnonzero(row >= 0)
         usual = np.empty(len(there))
         self._pooled.clear()
         for k, i in enumerate(there.tolist()):
-            of = self.sources[int(self.pairs.source[row[i]])]
+            of = self._source_of(row[i])
             usual[k] = of.mean_evidence
-            shares = float(true[i]), float(unsaid[i])
-            of.learn(*shares, float(number[i]), float(covered[i]), float(factor[i]), chances[i])
-        self.pairs.learn(row[there], factor[there] - usual)
+            of.learn(*(float(x[i]) for x in (told, unsaid, number, covered, factor)))
+        rows = row[there]
+        false = ((after * window.false_rates(rates)).sum(1) * covered)[there] / self.pairs.own_false(rows)
+        self.pairs.learn_false(rows, (number - told)[there], false)
+        self.pairs.learn(rows, factor[there] - usual)
 
     def polled(self, slots: NDArray[np.int64], now: float) -> None:
         """Notes that slots int64[k] were polled: older signals are used up."""

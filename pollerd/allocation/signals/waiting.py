@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.signals.pairs import SignalReading, Window, read
-from pollerd.allocation.signals.quality import due_level, signal_weight
+from pollerd.allocation.signals.quality import due_level
 
 Array = NDArray[np.float64]
 _LITTLE = 1e-3
@@ -66,7 +66,7 @@ def pending_of(of: list[Window], quiet: Array, rates: Array, told: list[Array], 
         for other in of:
             if other is not window:
                 silent = silent * np.where(other.number > 0, 1.0, 1.0 - other.recall)
-        weight = signal_weight(rates, window.recall * silent, window.false_rate)
+        weight, _before = window.weights(np.broadcast_to(rates, quiet.shape), silent)
         true = -np.expm1(-weight)
         heavier = window.number * weight > most
         announced = np.where(heavier, number * true, announced)
@@ -302,9 +302,10 @@ class SignalEvidence:
             found = say * reading.evidence + _log(self._unchanged(reading)) - _log(np.exp(-reading.quiet))
             before = 1.0 - np.clip(age / self.gap, 0.0, 1.0)[:, None]
         number = np.maximum(sum((window.number for window in self.windows), np.zeros((len(say), 1))), 1.0)
-        dated = say * (reading.weight * (1.0 - 1.0 / number) - reading.silence * before)
+        dated = say * (reading.weight * (1.0 - 1.0 / number) - reading.silence * before + reading.either_way)
         out = np.where(np.isnan(age)[:, None], found, dated)
-        return np.where(changed[:, None], out, 0.0)
+        # what says the same of pages that changed and of others is said of both
+        return np.where(counted[:, None], 0.0, np.where(changed[:, None], out, say * reading.either_way))
 
     def score(self, rates: Array, evidence: EvidenceBatch) -> tuple[Array, Array]:
         """Returns slope by log λ, and information >= 0, of `log_likelihood` at one rate for each, float64[m]."""

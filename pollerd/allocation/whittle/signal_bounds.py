@@ -149,13 +149,14 @@ _MIN_AHEAD, _MAX_AHEAD = 1 / 256, 1 / 8
 first."""
 _SHORT = 1 / 64
 """Part of a uniform cycle: a page that may wait so long whatever its sources say needs no tight bound."""
-_DOUBT_STEP, _MISSED_STEP, _FALSE_STEP, _LATE_STEP = 0.25, 0.1, 0.05, 1 / 2048
+_DOUBT_STEP, _MISSED_STEP, _FALSE_STEP, _POWER_STEP, _LATE_STEP = 0.25, 0.1, 0.05, 0.01, 1 / 2048
 """Tight bounds allow for twice these steps to the worse in what was learned of a source: in the logs of how little it
-is believed, of the share that it misses and of its false rate, and in its delay, as a part of a uniform cycle."""
+is believed, of the share that it misses and of its false rate, in the power of the rate with which false signals grow,
+and in its delay, as a part of a uniform cycle."""
 _TRUSTED, _SURE = 0.0, 4.6
 """Log odds of sources of whose pages indices have a tight bound, and of pages whose silent sources are as good as
 believed."""
-_UNTRUSTED = np.full(4, -np.inf)
+_UNTRUSTED = np.full(6, -np.inf)
 """What is known of a source of whose pages no index has a tight bound."""
 
 
@@ -234,7 +235,7 @@ class SignalBounds:
         if some.size:
             pages = pages.take(some)
             reading = pages.reading
-            belief = normalised(pages.rows, reading.say[:, None] * reading.weight)
+            belief = normalised(pages.rows, reading.say[:, None] * reading.heard)
             untold = reading.silence[:, 0] / pages.rates[:, 0]
             out[some] = np.maximum(
                 value[some], self._pages.index(pages, belief, reading.quiet + reading.weight, untold)
@@ -302,7 +303,9 @@ class SignalBounds:
         level = reading.level + pages.rates * slack[:, None] + 2.0 * _FALSE_STEP * reading.weight
         # The belief is fastest where silence is believed least, and signals most.
         believed = np.where(reading.weight[:, 0] > 0.0, 1.0, less)
-        mine = self._pages.index(pages, normalised(rows, believed[:, None] * reading.evidence), level, slack)
+        more, fewer = 1.0 + 2.0 * _FALSE_STEP, 1.0 - 2.0 * _FALSE_STEP
+        evidence = more * reading.heard - fewer * reading.unheard
+        mine = self._pages.index(pages, normalised(rows, believed[:, None] * evidence), level, slack)
         bound = np.maximum(less * mine + (1.0 - less) * self._without(pages.slots, later), mine * believed)
         # Of each rate of an earlier belief at least this share is in the later one.
         return np.asarray(bound * math.exp(2.0 * FAST_HAZARD * _MAX_AHEAD))
@@ -375,14 +378,20 @@ class SignalBounds:
 
 
 def _known_of(source: LearnedSource, cycle: float) -> Array:
-    """Returns what was learned of a source that indices depend on, in steps to the better, float64[4]."""
+    """Returns what was learned of a source that indices depend on, in steps to the better, float64[6].
+
+    What false signals depend on makes some pages' indices larger whichever way it moves.
+    """
     if source.log_odds < _TRUSTED:
         return _UNTRUSTED
+    false_rate, power = source.false_signals
     return np.array(
         [
             source.log_odds / _DOUBT_STEP,  # -ln(1 - say) of a page moves by no more
             -math.log(1.0 - source.recall) / _MISSED_STEP,
-            math.log(source.false_rate) / _FALSE_STEP,
+            math.log(false_rate) / _FALSE_STEP,
+            power / _POWER_STEP,
+            -power / _POWER_STEP,
             -(source.late + source.batch_gap) / (_LATE_STEP * cycle),
         ]
     )
