@@ -14,6 +14,7 @@ from pollerd import __version__
 from pollerd.api.settings import Scope, digest_of
 from pollerd.app.config import load
 from pollerd.storage import migrate
+from pollerd.storage.engine import Database, database_url
 from pollerd.storage.node_values import NodeInfo
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
@@ -153,6 +154,21 @@ async def test_json_logs_and_a_list_with_bad_lines(database: str, tmp_path: Path
     assert (read["added"], read["rejected"]) == (2, 2)
     assert {"started", "stopped"} <= {line["event"] for line in lines}
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT[0-9:.]+Z", line["at"]) for line in lines)
+
+
+async def test_a_new_default_is_said_once_after_an_upgrade(database: str, tmp_path: Path) -> None:
+    await migrate.upgrade(database)
+    old = Database(database_url(database), StorageSettings(), create=False, exclusive=True)
+    await old.write(lambda connection: migrate.down(connection, "0033"))
+    await old.close()
+    said = []
+    for start in ("upgrade", "again"):
+        async with daemon_process(database, tmp_path / start) as daemon:
+            await daemon.said("event=started")
+            daemon.send(signal.SIGINT)
+            assert await daemon.ended() == 0
+        said.append(re.findall(r"event=new_default setting=(\w+)", daemon.log))
+    assert said == [["respect_ttl"], []], "not of min_saving, which is set"
 
 
 async def test_text_logs_are_key_value(database: str, tmp_path: Path) -> None:
