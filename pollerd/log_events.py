@@ -117,7 +117,7 @@ EVENTS = {
     "restart_needed": LogEvent("warning", "These settings changed, and need a restart", "settings"),
     "new_default": LogEvent(
         "info",
-        "A default differs from the version that ran before; said once, when the database is upgraded",
+        "A default differs from the version before; logged once, when the database is upgraded",
         "setting value previous hint",
     ),
     "short_token": LogEvent("warning", "A token is too short", "setting reason effect"),
