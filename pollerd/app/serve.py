@@ -381,7 +381,7 @@ def _say_how_to_add(listener: socket.socket) -> None:
     url = _url_of(listener)
     here = "" if url == DEFAULT_URL else f" --url {url}"
     log = structlog.get_logger("pollerd")
-    log.info("no_sites", hint=f"add one: pollerd sites add URL{here}", url=url)
+    log.info("no_sites", hint=_("add one: pollerd sites add URL{here}", here=here), url=url)
 
 
 def _url_of(listener: socket.socket) -> str:

@@ -265,7 +265,7 @@ async def test_documents_are_read_as_run_reads_them(
     imported = await run("import", str(file), *(() if by_name else ("--format", form)))
     assert (imported.exit_code, imported.stdout) == (1, "2 added, 0 existed already, 2 rejected\n")
     assert "entry 3: url:" in imported.stderr
-    assert "entry 4: proxy_file: must be a file that can be read" in imported.stderr
+    assert "entry 4: proxy_file: there is no file" in imported.stderr
     assert "keeps its settings" not in imported.stderr
     sites = {site["url"]: site for site in json.loads((await run("list", "--json")).stdout)}
     assert {url: site["weight"] for url, site in sites.items()} == {"https://a.org/": 2.0, "https://b.org/": 3.0}
