@@ -326,7 +326,7 @@ async def test_so_many_bad_entries_stop_a_document(run: Run, tmp_path: Path) -> 
     file.write_text("sites: [7, https://a.org/, nonsense, https://b.org/, https://c.org/]")
     stopped = await run("import", str(file), "--max-rejected", "2")
     assert stopped.stdout == "1 added, 0 existed already, 2 rejected\n"
-    assert "stopped: 2 bad entries: read up to entry 3, no further; what was added stays" in stopped.stderr
+    assert "stopped: 2 bad entries: read up to entry 3, no further; sites already added were kept" in stopped.stderr
     assert "entry 1: site:" in stopped.stderr
     assert "entry 3: url:" in stopped.stderr
     assert (await run("import", str(file), "--max-rejected", "1")).stdout == "0 added, 0 existed already, 1 rejected\n"

@@ -132,6 +132,11 @@ def test_the_shell_completes(typed: str, offered: set[str]) -> None:
     assert set(shown.split()) == offered
 
 
+def test_completion_is_installed_for_the_whole_program_only() -> None:
+    having = [path for path, command in COMMANDS.items() for one in command.params if "completion" in one.opts[-1]]
+    assert having == [(), ()]
+
+
 def completion(shell: str) -> str:
     """The script that a shell sources."""
     return CliRunner().invoke(app, [], prog_name="pollerd", env={"_POLLERD_COMPLETE": f"source_{shell}"}).stdout
