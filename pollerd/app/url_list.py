@@ -174,8 +174,8 @@ def _require_a_site(path: Path, file: BinaryIO) -> None:
             break
     if refusal is not None:
         number, error = refusal
-        place = N_("entry {number}: {error}") if format_of(path) in DOCUMENTS else N_("line {number}: {error}")
-        first = _(place, number=number, error=error)
+        place = _(N_("entry {number}") if format_of(path) in DOCUMENTS else N_("line {number}"), number=number)
+        first = error.of(place) if error.field == "line" else f"{place}: {error}"
         raise ConfigError(_("{path} names no site that can be used; {first}", path=path, first=first))
 
 

@@ -96,7 +96,7 @@ async def test_standard_input_and_output(run: Run) -> None:
         (("remove", "https://nowhere.org"), "no such site: https://nowhere.org/"),
         (("show", "nonsense"), "url: must be"),
         (("list", "--url", "127.0.0.1:8080"), "--url: must be an address such as http://"),
-        (("export", "/nowhere/sites.csv"), "cannot be written"),
+        (("export", "/nowhere/sites.csv"), "there is no folder /nowhere"),
     ],
 )
 async def test_mistakes_end_with_one_clear_line(run: Run, words: tuple[str, ...], told: str) -> None:
@@ -187,7 +187,7 @@ async def test_sites_are_edited(run: Run, api: Api) -> None:
         (("add", URL, "--min-interval", "5 weeks"), "'5 weeks'"),
         (("list", "--timeout", "never"), "'never'"),
         (("export", "sites.yml2"), "a name that ends with .txt, .csv, .jsonl, .ndjson, .opml, or use --format"),
-        (("import", "pyproject.toml2"), "No such file"),
+        (("import", "pyproject.toml2"), "there is no file"),
     ],
 )
 async def test_refusals_name_what_is_allowed(run: Run, words: tuple[str, ...], told: str) -> None:
