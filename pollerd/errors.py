@@ -206,6 +206,22 @@ def allowed_by(fault: Mapping[str, Any]) -> str:
     return str(fault["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
 
 
+_KINDS = {
+    str: N_("a text"),
+    bool: N_("true or false"),
+    int: N_("a number"),
+    float: N_("a number"),
+    list: N_("a list"),
+    dict: N_("an object"),
+    type(None): N_("null"),
+}
+
+
+def kind_of(value: object) -> str:
+    """Returns what a value of JSON, TOML or YAML is, such as "a text", for errors that do not show it."""
+    return _(_KINDS.get(type(value), "")) or type(value).__name__
+
+
 class ConfigError(PermanentError):
     """Inconsistent settings."""
 

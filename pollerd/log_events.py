@@ -115,7 +115,11 @@ EVENTS = {
     "reloaded": LogEvent("info", "SIGHUP: the settings were read again", "changed"),
     "reload_failed": LogEvent("error", "SIGHUP: the settings or the list are invalid", "reason effect"),
     "restart_needed": LogEvent("warning", "These settings changed, and need a restart", "settings"),
-    "new_default": LogEvent("info", "A default differs from earlier versions", "setting value previous hint"),
+    "new_default": LogEvent(
+        "info",
+        "A default differs from the version before; logged once, when the database is upgraded",
+        "setting value previous hint",
+    ),
     "short_token": LogEvent("warning", "A token is too short", "setting reason effect"),
     "setting_without_effect": LogEvent("warning", "A setting is not used any more", "setting reason hint"),
     "descriptors_scarce": LogEvent(

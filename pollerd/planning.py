@@ -286,7 +286,7 @@ def _checks(plan: BudgetPlan) -> str:
     )
     if plan.current_min_saving is not None and plan.current_checks_per_day:
         today = _("{two_digits} checks per day", two_digits=two_digits(plan.current_checks_per_day))
-        sentence += f" (today {duration(plan.current_min_saving)}, {today})"
+        sentence += " " + _("(today {saving}, {checks})", saving=duration(plan.current_min_saving), checks=today)
     a_second = needed / _DAY
     return (
         sentence

@@ -13,7 +13,7 @@ from yarl import URL
 
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.masking import masked
-from pollerd.texts import _
+from pollerd.texts import _, n_
 
 MAX_URL_LENGTH = 2048
 """Characters; longer URLs break proxies, logs and database indexes."""
@@ -175,7 +175,8 @@ def _invalid(allowed: str, url: str) -> InvalidValueError:
     """Returns the error without possible secrets, which must not reach a log."""
     shown = masked(url)
     if len(url) > _MAX_SHOWN_LENGTH:
-        shown = f"{shown[:_MAX_SHOWN_LENGTH].removesuffix('…')}… ({len(url)} characters)"
+        length = n_("{count} character", "{count} characters", len(url))
+        shown = f"{shown[:_MAX_SHOWN_LENGTH].removesuffix('…')}… ({length})"
     return InvalidValueError("url", allowed, shown)
 
 

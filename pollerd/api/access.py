@@ -14,11 +14,11 @@ from pydantic import ConfigDict, Field
 
 from pollerd import site_settings
 from pollerd.api.common import Given
-from pollerd.errors import InvalidValueError, refusal
+from pollerd.errors import InvalidValueError, kind_of, refusal
 from pollerd.fetching.settings import normalise_proxy
 from pollerd.masking import NOT_SHOWN, is_secret_name
 from pollerd.site_settings import NO_ACCESS, Access, Credentials, SiteSpec
-from pollerd.texts import N_, _
+from pollerd.texts import N_, _, n_
 from pollerd.urls import origin_of
 
 FIELDS = ("headers", "credentials", "proxy", "body", "typed", "pdf_password", "method")
@@ -115,7 +115,7 @@ def _text_or_none(name: str, fields: Mapping[str, Any], before: str | None) -> s
     text = fields.get(name, before)
     if text is None or isinstance(text, str):
         return text
-    raise InvalidValueError(name, _("a text"), type(text).__name__)
+    raise InvalidValueError(name, _("a text"), kind_of(text))
 
 
 def _body_by_method(fields: Mapping[str, Any], body: str | None) -> str | None:
@@ -162,26 +162,26 @@ def _texts(field: str, texts: object) -> dict[str, str]:
     if texts is None:
         return {}
     if not isinstance(texts, Mapping):
-        raise InvalidValueError(field, _("an object of texts"), type(texts).__name__)
+        raise InvalidValueError(field, _("an object of texts"), kind_of(texts))
     for value in texts.values():
         if not isinstance(value, str):
-            raise InvalidValueError(
-                field, _("an object of texts"), _("a value of type {name}", name=type(value).__name__)
-            )
+            raise InvalidValueError(field, _("an object of texts"), kind_of(value))
     return dict(texts)
 
 
 def _check_headers(headers: tuple[tuple[str, str], ...]) -> None:
     if len(headers) > MAX_HEADERS:
         raise InvalidValueError(
-            "headers", _("at most {max_headers}", max_headers=MAX_HEADERS), f"{len(headers)} headers"
+            "headers",
+            _("at most {max_headers}", max_headers=MAX_HEADERS),
+            n_("{count} header", "{count} headers", len(headers)),
         )
     size = sum(len(name) + len(value) for name, value in headers)
     if size > MAX_HEADERS_SIZE:
         raise InvalidValueError(
             "headers",
             _("at most {max_headers_size} characters together", max_headers_size=MAX_HEADERS_SIZE),
-            f"{size} characters",
+            n_("{count} character", "{count} characters", size),
         )
     if len({name.lower() for name, _value in headers}) < len(headers):
         raise InvalidValueError("headers", _("free of names that differ in case only"), NOT_SHOWN)

@@ -53,7 +53,7 @@ def failed(error: SignInError) -> ProblemResponse:
         return problem(HTTPStatus.UNAUTHORIZED, str(error), kind="sign-in-failed")
     seconds = math.ceil(error.wait)
     headers = {"Retry-After": str(seconds)}
-    detail = _("Too many tries. Next one in {seconds} s.", seconds=seconds)
+    detail = _("Too many attempts. Try again in {seconds} s.", seconds=seconds)
     return problem(HTTPStatus.TOO_MANY_REQUESTS, detail, kind="too-many-sign-ins", headers=headers)
 
 
@@ -91,8 +91,8 @@ Calling = Annotated[SignedIn | None, Depends(_caller)]
 
 RoleWord = Literal["read", "write"]
 TokenRole = Literal["read", "write", "signals"]
-_ROLE = Field(description="read: may look; write: may do everything")
-_TOKEN_ROLE = "read: may look; write: may do everything; signals: may report changed pages and reads, and nothing else"
+_ROLE = Field(description="read: read-only; write: full access")
+_TOKEN_ROLE = "read: read-only; write: full access; signals: only reports of changed pages and reads"
 _SECRET_LENGTH = 512
 GivenName = Annotated[
     str,
@@ -136,7 +136,7 @@ class NewUser(Given):
 
     name: GivenName
     password: NewPassword | None = Field(None, description="missing: only a trusted proxy signs the user in")
-    role: RoleWord = Field("read", description="read: may look; write: may do everything")
+    role: RoleWord = Field("read", description="read: read-only; write: full access")
 
 
 class UserPatch(Given):
@@ -167,7 +167,7 @@ class SessionSchema(BaseModel):
     id: int
     name: str | None = Field(description="the user's, or the token's; null: the token is no longer in force")
     is_user: bool = Field(description="false: signed in with a token")
-    role: RoleWord | None = Field(description="read: may look; write: may do everything")
+    role: RoleWord | None = Field(description="read: read-only; write: full access")
     created_at: Moment
     seen_at: Moment = Field(description="when it was last used; noted at most every ten minutes")
     expires_at: Moment = Field(description="when it ends if it is not used again")

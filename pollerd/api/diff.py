@@ -25,7 +25,7 @@ from pollerd.model import Change, Media
 from pollerd.shown import Moment
 from pollerd.storage.changes import ChangeStore
 from pollerd.storage.contents import Content, ContentStore
-from pollerd.texts import N_, _
+from pollerd.texts import N_, _, n_
 from pollerd.timestamps import rfc3339
 
 # Renders the difference of two contents, as unified text or as rows side by side.
@@ -80,7 +80,7 @@ class Difference(BaseModel):
     after: Side
     added: int | None = Field(description="lines inserted, or put instead of others; null: a side is binary")
     removed: int | None = Field(description="lines deleted, or put out of place; null: a side is binary")
-    coarse: bool = Field(description="in places too much differs to be compared line by line: shown as replaced")
+    coarse: bool = Field(description="some parts differ too much for a line-by-line diff: they are shown as replaced")
     truncated: bool = Field(description=f"only {MAX_LINES} lines a side are compared and {MAX_SHOWN} are shown")
     text: str | None
     rows: list[Row] | None
@@ -139,11 +139,14 @@ def side_by_side(before: Sequence[str], after: Sequence[str]) -> list[Row]:
 def plain(pair: Pair, difference: Difference) -> str:
     """Returns the unified difference as plain text. Replaces terminal control characters."""
     if difference.text is None:
-        sides = [f"{s.kind.value}, {s.bytes} bytes" for s in (difference.before, difference.after)]
-        return f"{_header(pair)}Binary contents differ: {sides[0]}, then {sides[1]}\n"
+        before, after = (
+            f"{side.kind.value}, {n_('{count} byte', '{count} bytes', side.bytes)}"
+            for side in (difference.before, difference.after)
+        )
+        return _header(pair) + _("Binary contents differ: {before}, then {after}\n", before=before, after=after)
     notes = []
     if difference.coarse:
-        notes.append("\\ In places too much differs to be compared line by line\n")
+        notes.append(_("\\ Some parts differ too much for a line-by-line diff\n"))
     if difference.truncated:
         notes.append(
             _(

@@ -36,7 +36,7 @@ from pollerd.site_settings import (
     Windows,
 )
 from pollerd.storage.values import Rebase as StoredRebase
-from pollerd.texts import _
+from pollerd.texts import _, n_
 from pollerd.urls import normalise_url, spelling_of
 
 # Numbers of settings: ranges and notations.
@@ -188,7 +188,9 @@ def check_selections(selections: object) -> str:
 def _tags(texts: Iterable[str]) -> tuple[str, ...]:
     tags = tuple(dict.fromkeys(tag.strip() for tag in texts))
     if len(tags) > MAX_TAGS:
-        raise InvalidValueError("tags", _("at most {max_tags}", max_tags=MAX_TAGS), f"{len(tags)} tags")
+        raise InvalidValueError(
+            "tags", _("at most {max_tags}", max_tags=MAX_TAGS), n_("{count} tag", "{count} tags", len(tags))
+        )
     for tag in tags:
         check_tag(tag, "tags")
     return tags
@@ -235,7 +237,9 @@ def check_render(render: object, typed: Any = None) -> tuple[str, tuple[str, ...
     written = orjson.dumps(plan, option=orjson.OPT_SORT_KEYS).decode()
     if len(written) > MAX_BYTES:
         raise InvalidValueError(
-            "render", _("at most {max_bytes:,} bytes as JSON", max_bytes=MAX_BYTES), f"{len(written):,} bytes"
+            "render",
+            _("at most {max_bytes:,} bytes as JSON", max_bytes=MAX_BYTES),
+            n_("{count} byte", "{count} bytes", len(written)),
         )
     return written, secrets
 

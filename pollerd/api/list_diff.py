@@ -58,7 +58,7 @@ async def diff_sites(
     daemon: Daemon,
     request: Request,
     form: ListFormat = None,
-    sync: Annotated[bool, Query(description="the list is the whole truth, as with run --sync")] = False,
+    sync: Annotated[bool, Query(description="the list is authoritative, as with run --sync")] = False,
 ) -> ListDifference:
     """Takes what the import takes, and changes nothing.
 
@@ -159,7 +159,7 @@ def _shown(field: str, spec: SiteSpec) -> Any:
 
 settings_diff_router = api_router()
 _JSON = [Depends(json_body)]
-Sync = Annotated[bool, Query(description="the list is the whole truth, as with run --sync")]
+Sync = Annotated[bool, Query(description="the list is authoritative, as with run --sync")]
 
 
 @settings_diff_router.post("/tags/diff", tags=["tags"], dependencies=_JSON, summary="What a list would change of tags")

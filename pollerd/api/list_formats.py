@@ -17,7 +17,7 @@ from pollerd.api import access, opml
 from pollerd.api.formats import MEDIA, Format, text_of_csv
 from pollerd.api.http import media_type
 from pollerd.api.inputs import check_render, check_selections, check_spec, check_tag_settings
-from pollerd.errors import InvalidValueError, refusal, unknown_name
+from pollerd.errors import InvalidValueError, kind_of, refusal, unknown_name
 from pollerd.lists.list_document import Entry, utf_16_of
 from pollerd.masking import masked, masked_line
 from pollerd.quantities import seconds, share
@@ -346,7 +346,7 @@ def _from_json(line: bytes) -> SiteSpec | None:
             "line", _("a JSON object"), masked_line(line.decode("utf-8", "replace"), SITE)
         ) from error
     if not isinstance(fields, dict):
-        raise InvalidValueError("line", _("a JSON object"), type(fields).__name__)
+        raise InvalidValueError("line", _("a JSON object"), kind_of(fields))
     return spec_of(fields)
 
 
@@ -401,7 +401,7 @@ def typed_value(setting: Setting, value: object) -> object:
         case Kind.SWITCH:
             if isinstance(value, bool):
                 return value
-            raise InvalidValueError(field, _("true or false"), type(value).__name__)
+            raise InvalidValueError(field, _("true or false"), value if isinstance(value, str) else kind_of(value))
         case Kind.TRUST:
             return _respect_ttl(field, value)
         case Kind.WINDOWS:
@@ -417,27 +417,27 @@ def _typed_number(setting: Setting, value: object) -> float:
     if isinstance(value, str) and setting.kind in _READERS:
         return _number(setting, value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidValueError(setting.name, _("a number"), type(value).__name__)
+        raise InvalidValueError(setting.name, _("a number"), value if isinstance(value, str) else kind_of(value))
     return float(value)
 
 
 def _text(field: str, value: object) -> str:
     if isinstance(value, str):
         return value.strip()
-    raise InvalidValueError(field, _("a text"), type(value).__name__)
+    raise InvalidValueError(field, _("a text"), kind_of(value))
 
 
 def _tags(field: str, value: object) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
         return tuple(value)
-    raise InvalidValueError(field, _("a list of texts"), type(value).__name__)
+    raise InvalidValueError(field, _("a list of texts"), kind_of(value))
 
 
 def _respect_ttl(field: str, value: object) -> RespectTtl:
     try:
         return RespectTtl.of(value)
     except ValueError as error:
-        shown = value if isinstance(value, str) else type(value).__name__
+        shown = value if isinstance(value, str) else kind_of(value)
         raise InvalidValueError(field, str(error), shown) from error
 
 

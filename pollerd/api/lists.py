@@ -177,7 +177,7 @@ class Importer:
             rejected=_rejected(count),
             lines_read=self._lines_read,
         )
-        stopped += "" if self._dry_run else _("; what was added stays")
+        stopped += "" if self._dry_run else _("; sites already added were kept")
         return ImportResult(
             added=self._added,
             existing=self._existing,

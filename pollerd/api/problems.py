@@ -181,7 +181,7 @@ def _entry(request: Request, entry: Mapping[str, Any]) -> InvalidValueError:
     if entry["type"] == "missing":
         return refusal(field, _("is needed"))
     if entry["type"] == "json_invalid":
-        return InvalidValueError("body", "JSON", entry["ctx"]["error"])
+        return InvalidValueError("body", _("JSON ({error})", error=entry["ctx"]["error"]), NOT_SHOWN)
     return InvalidValueError(field, allowed_by(entry), value)
 
 

@@ -213,10 +213,10 @@ def quality_in_words(quality: SourceQuality) -> str:
     if quality.polls < 1:
         return _("no track record yet")
     right, recall = round(100 * quality.precision), round(100 * quality.recall)
-    words = [f"precision {right} %", f"recall {recall} %"]
+    words = [_("precision {share} %", share=right), _("recall {share} %", share=recall)]
     if math.isfinite(quality.delay):
         words.append(_("about {delay} late", delay=about(quality.delay)))
-    return f"{', '.join(words)}; trust {round(100 * quality.say)} %"
+    return _("{words}; trust {share} %", words=", ".join(words), share=round(100 * quality.say))
 
 
 def _url(field: str, url: str) -> str:

@@ -124,6 +124,11 @@ def _refuse_unknown(
 ) -> None:
     unknown = sorted(set(values) - set(OPTIONS) - also)
     if unknown:
+        from pollerd.lists.list_document import SECTIONS  # which only this error needs
+
+        if of_lists := ", ".join(name for name in unknown if name in SECTIONS):
+            text = _("{where}: {names}: only in a list of sites (setting urls)", where=where, names=of_lists)
+            raise ConfigError(text)
         near = {spelled(name): nearest(name, list(OPTIONS), most=1) for name in unknown}
         named = ", ".join(
             _("{name} (did you mean {spelled}?)", name=name, spelled=spelled(closest)) if closest else name

@@ -321,8 +321,7 @@ async def _run_all(
     async with asyncio.TaskGroup() as group:
         with _signals(stop, reload):
             _say_started(daemon, listener)
-            if config.options.node is not None or daemon.control.health.status().sites:  # not in a new database
-                _say_new_default(config)
+            _say_new_defaults(config, daemon.parts.store.previous_schema)
             warn_of_short_tokens(config)
             watching = None if watch is None else partial(look_on, watch)
             store = daemon.parts.store
@@ -350,13 +349,15 @@ def _say_started(daemon: Daemon, listener: socket.socket) -> None:
     log.info("started", version=pollerd.__version__, listen=f"{host}:{port}", budget=budget)
 
 
-def _say_new_default(config: Config) -> None:
-    """Logs the defaults that differ from earlier versions, to whoever did not choose a value."""
+def _say_new_defaults(config: Config, previous_schema: str | None) -> None:
+    """Logs the defaults that came with migrations of this start, if the user did not choose a value."""
     log = structlog.get_logger("pollerd")
-    if not (config.is_set("min_saving") or config.is_set("min_yield")):
+    if previous_schema is None:
+        return
+    if previous_schema < "0040" and not (config.is_set("min_saving") or config.is_set("min_yield")):
         now, hint = duration(config.options.min_saving), _("to keep the previous one: --min-saving 0 --min-yield 1%")
         log.info("new_default", setting="min_saving", value=now, previous="min_yield 1%", hint=hint)
-    if not config.is_set("respect_ttl"):
+    if previous_schema < "0034" and not config.is_set("respect_ttl"):
         now = config.options.respect_ttl.name.lower()
         hint = _("to keep the previous one: --respect-ttl off")
         log.info("new_default", setting="respect_ttl", value=now, previous="off", hint=hint)
@@ -380,7 +381,7 @@ def _say_how_to_add(listener: socket.socket) -> None:
     url = _url_of(listener)
     here = "" if url == DEFAULT_URL else f" --url {url}"
     log = structlog.get_logger("pollerd")
-    log.info("no_sites", hint=f"add one: pollerd sites add URL{here}", url=url)
+    log.info("no_sites", hint=_("add one: pollerd sites add URL{here}", here=here), url=url)
 
 
 def _url_of(listener: socket.socket) -> str:

@@ -25,7 +25,7 @@ from pollerd.site_settings import SiteSpec, TagSettings
 from pollerd.storage.notification_values import ChannelSpec, RuleSpec
 from pollerd.storage.signals import ListedSignalSource
 from pollerd.storage.sources import Source, SourceSpec
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 _RETRY_SECONDS = 2.0
 T = TypeVar("T")
@@ -165,15 +165,18 @@ def _require_a_site(path: Path, file: BinaryIO) -> None:
     if contents.sources or contents.signal_sources:
         return
     refusal, rejected = None, 0
-    for _number, entry in contents.lines:
+    for number, entry in contents.lines:
         if isinstance(entry, SiteSpec):
             return
         if entry is not None:
-            refusal, rejected = refusal or entry, rejected + 1
+            refusal, rejected = refusal or (number, entry), rejected + 1
         if rejected == _REJECTED_ENOUGH:
             break
     if refusal is not None:
-        raise ConfigError(_("{path} has no line that can be used; the first: {refusal}", path=path, refusal=refusal))
+        number, error = refusal
+        place = _(N_("entry {number}") if format_of(path) in DOCUMENTS else N_("line {number}"), number=number)
+        first = error.of(place) if error.field == "line" else f"{place}: {error}"
+        raise ConfigError(_("{path} names no site that can be used; {first}", path=path, first=first))
 
 
 def lines_of(path: Path, file: BinaryIO) -> Iterator[Line]:

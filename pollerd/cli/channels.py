@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from pollerd.cli.client import REFUSED, TIMEOUT_SECONDS, WRONG, ApiClient, daemon_at
-from pollerd.cli.options import DURATION, Json, Timeout, Token, Url, duration, grouped, table_in
+from pollerd.cli.options import DURATION, Json, Timeout, Token, Url, duration, grouped, table_in, words_of
 from pollerd.cli.output import (
     CallError,
     UnansweredError,
@@ -37,6 +37,7 @@ ChannelFile = Annotated[
     Path | None,
     typer.Option("--file", help="Settings as JSON, .toml or .yaml; - is standard input. Options win."),
 ]
+_KINDS = "webhook|email|nats|apprise"
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -244,7 +245,9 @@ def show(
 @grouped
 def add(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name; it can be in the file instead.")] = None,
-    kind: Annotated[str | None, typer.Option(help="webhook, email, nats or apprise.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="How messages are sent.", metavar=_KINDS, autocompletion=words_of(_KINDS))
+    ] = None,
     *,
     options: ChannelOptions,
     enabled: Enabled = None,

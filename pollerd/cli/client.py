@@ -195,7 +195,7 @@ def _refusal(error: urllib.error.HTTPError) -> str:
             if sent
             else f"{detail}: {_(_GIVE_TOKEN)}"
         )
-    if value is None or value == NOT_SHOWN:
+    if value is None or value == NOT_SHOWN or repr(value) in detail:
         return detail
     return _("{text}; given: {given!r}", text=detail, given=value)
 

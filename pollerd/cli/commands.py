@@ -75,6 +75,8 @@ def _loaded(name: str, where: str, line: str) -> Any:
         loaded = alone
     command = typer.main.get_command(loaded)
     command.name, command.help = name, command.help or line
+    # Completion is that of `pollerd`, not of a command of its own.
+    command.params = [one for one in command.params if one.name not in ("install_completion", "show_completion")]
     word(command)
     return command
 

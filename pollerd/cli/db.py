@@ -14,7 +14,7 @@ from pollerd.cli.output import show_json
 from pollerd.storage import migrate
 from pollerd.storage.nodes import set_number_of_partitions
 from pollerd.storage.runs import MOST, raise_numbers
-from pollerd.texts import _
+from pollerd.texts import _, n_
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -78,4 +78,4 @@ def partitions(
     if as_json:
         show_json({"partitions": number})
     else:
-        typer.echo(f"{number} partitions")
+        typer.echo(n_("{count} partition", "{count} partitions", number))

@@ -360,9 +360,9 @@ def _node(node: dict[str, Any], budget: float) -> CheckResult:
         " with {count} site", " with {count} sites", node["sites"]
     )
     if node["drained"]:
-        text = f"drained; {text}"
+        text = _("drained; {text}", text=text)
     if node["roles"]:
-        text += f", {' and '.join(node['roles'])}"
+        text += ", " + _(" and ").join(node["roles"])
     grant, spent = node["grant"], node["spent"]
     text += _(
         "; its share: {grant} of {budget:g} polls per second",

@@ -64,7 +64,9 @@ def _value(action: JobAction, value: str | None, limits: Settings) -> Settings:
         raise CallError(_("{others} and {last} go with limits", others=", ".join(others), last=last))
     match action:
         case JobAction.TAG | JobAction.UNTAG:
-            return {"tag": value or ""}
+            if value is None:
+                raise CallError(_("VALUE is missing: the tag"))
+            return {"tag": value}
         case JobAction.WEIGHT:
             return {"weight": _number(value)}
         case _ if value is not None:
@@ -76,10 +78,12 @@ def _value(action: JobAction, value: str | None, limits: Settings) -> Settings:
 def _number(text: str | None) -> float | None:
     if text == NONE:
         return None
+    if text is None:
+        raise CallError(_("VALUE is missing: the weight, or none"))
     try:
-        return float(text or "")
+        return float(text)
     except ValueError:
-        raise CallError(_("weight: must be a number, or none; given: {text!r}", text=text)) from None
+        raise CallError(_("VALUE: must be a number, or none; given: {text!r}", text=text)) from None
 
 
 def show_ended(daemon: ApiClient, job: dict[str, Any], *, wait: bool, as_json: bool) -> None:

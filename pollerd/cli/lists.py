@@ -216,14 +216,14 @@ def _add(total: dict[str, Any], result: dict[str, Any], before: int, sent: SentL
 def _stopped(total: dict[str, Any], place: str) -> str:
     if place == "line":
         return n_(
-            "{count} bad line: read up to line {lines_read}, no further; what was added stays",
-            "{count} bad lines: read up to line {lines_read}, no further; what was added stays",
+            "{count} bad line: read up to line {lines_read}, no further; sites already added were kept",
+            "{count} bad lines: read up to line {lines_read}, no further; sites already added were kept",
             total["rejected_count"],
             lines_read=total["lines_read"],
         )
     return n_(
-        "{count} bad entry: read up to entry {lines_read}, no further; what was added stays",
-        "{count} bad entries: read up to entry {lines_read}, no further; what was added stays",
+        "{count} bad entry: read up to entry {lines_read}, no further; sites already added were kept",
+        "{count} bad entries: read up to entry {lines_read}, no further; sites already added were kept",
         total["rejected_count"],
         lines_read=total["lines_read"],
     )

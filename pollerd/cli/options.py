@@ -39,6 +39,12 @@ def duration(text: str | float) -> float:
         ) from error
 
 
+def words_of(*placeholders: str) -> Callable[[str], list[str]]:
+    """Returns what completes a value: the words of placeholders such as off|hint|strict or DURATION|none."""
+    words = [word for placeholder in placeholders for word in placeholder.split("|") if word.islower()]
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
+
+
 def time_in(text: str, two_hours: str) -> str:
     """Returns a time as the API takes it; two_hours: what 2h would mean. Raises typer.BadParameter."""
     try:
@@ -105,6 +111,7 @@ Rebase = Annotated[
         help="After an edit of selections: `keep` compares the next poll with the previous one, `anew` starts over. "
         "Default: keep if nothing was selected last.",
         metavar="keep|anew",
+        autocompletion=words_of("keep|anew"),
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

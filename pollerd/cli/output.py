@@ -39,6 +39,7 @@ def clean_line(text: str) -> str:
 _typed = dict[str, str]()
 """Field -> the option that set it, in this call."""
 _FIRST_FIELD = re.compile(r"([a-z_]+)(?:\.default\.steps\[0\]\.keep\.(?:css|xpath|jsonpath))?(?=[:,.\[])")
+_NAMES_OF_RULE = re.compile(r"rule\.([a-z_.]+)(?:\[\d+\])?(?:\.[a-z_]+)?")
 
 
 def note_options(options: Mapping[str, Sequence[str]], words: Sequence[str]) -> None:
@@ -56,8 +57,13 @@ def note_options(options: Mapping[str, Sequence[str]], words: Sequence[str]) -> 
 def as_typed(message: str) -> str:
     """Returns the message of an error, with the option in place of the field that it begins with."""
     field = _FIRST_FIELD.match(message)
-    option = None if field is None else _typed.get(field[1])
-    return message if field is None or option is None else option + message[field.end() :]
+    if field is not None and field[1] in _typed:
+        return _typed[field[1]] + message[field.end() :]
+    path, colon, rest = message.partition(": ")  # of a document that options make up, such as rule.digest.at
+    names = _NAMES_OF_RULE.fullmatch(path)
+    keys = [] if names is None else reversed(names[1].split("."))
+    option = next((_typed[name] for key in keys for name in (key, key.removesuffix("s")) if name in _typed), None)
+    return f"{option}{colon}{rest}" if option else message
 
 
 def ask_secret(prompt: str, *, twice: bool = False) -> str:

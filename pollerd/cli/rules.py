@@ -41,10 +41,14 @@ Media = Annotated[
     list[str] | None, typer.Option("--media", help=f"Only changes of this medium: html, json, feed or text {_MORE}")
 ]
 Selections = Annotated[list[str] | None, typer.Option("--selection", help=f"Only changes of this selection {_MORE}")]
-Summary = Annotated[list[str] | None, typer.Option(help="Only with this in the summary, or re: and an RE2 expression.")]
-Added = Annotated[list[str] | None, typer.Option(help="Only with this in a line that came, or re: and an expression.")]
+Summary = Annotated[
+    list[str] | None, typer.Option(help="Only if the summary contains this text, or matches re:EXPRESSION (RE2).")
+]
+Added = Annotated[
+    list[str] | None, typer.Option(help="Only if an added line contains this text, or matches re:EXPRESSION.")
+]
 Removed = Annotated[
-    list[str] | None, typer.Option(help="Only with this in a line that went, or re: and an expression.")
+    list[str] | None, typer.Option(help="Only if a removed line contains this text, or matches re:EXPRESSION.")
 ]
 Matters = Annotated[
     bool | None, typer.Option("--matters/--all-changes", help="Only changes that matter by their conditions, or all.")

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from pollerd.allocation.registered import NAMES
 from pollerd.app.options import OPTIONS, Option, Panel
 from pollerd.cli.loading import loading
-from pollerd.cli.options import DURATION, existing_file, with_options
+from pollerd.cli.options import DURATION, existing_file, with_options, words_of
 from pollerd.site_settings import Kind
 
 ListOfSites = Annotated[
@@ -41,7 +42,11 @@ def flag_of(option: Option) -> Parameter:
     if option.flag:
         shown = _METAVARS[Kind.PATH]
     about = typer.Option(
-        option.flag_name, help=option.help + default, rich_help_panel=option.panel.value, metavar=shown
+        option.flag_name,
+        help=option.help + default,
+        rich_help_panel=option.panel.value,
+        metavar=shown,
+        autocompletion=words_of(shown or "", *(NAMES if option.name in ("allocator", "shadow") else ())),
     )
     kind: Any = {Kind.SWITCH: bool, Kind.NAMES: list[str]}.get(option.kind, str)
     name = option.flag.replace("-", "_") or option.name

@@ -56,7 +56,7 @@ def _lines(page_preview: dict[str, Any]) -> Iterator[str]:
         if selection["missing"]:
             yield _("  nothing is selected: {missing}", missing=selection["missing"])
         for warning in selection["warnings"]:
-            yield f"  warning: {warning}"
+            yield _("  warning: {warning}", warning=warning)
         yield from (f"  {line}" for line in selection["kept"].split("\n") if line)
         if selection["cut"]:
             yield "  …"

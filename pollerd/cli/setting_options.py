@@ -10,7 +10,18 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.cli.options import DURATION, NONE, TRUST, duration, json_in, settings_in, trust, windows, with_options
+from pollerd.cli.options import (
+    DURATION,
+    NONE,
+    TRUST,
+    duration,
+    json_in,
+    settings_in,
+    trust,
+    windows,
+    with_options,
+    words_of,
+)
 from pollerd.errors import file_fault
 from pollerd.site_settings import ACCESS_SETTINGS, INHERITED, SITE_SETTINGS, Kind, Setting
 from pollerd.texts import _
@@ -49,7 +60,8 @@ def _parameter(setting: Setting, none: str, before: str) -> Parameter:
         help_, metavar = f"{help_} {NONE}: {none}", f"{metavar}|{NONE}"
     option = setting.option or setting.name.replace("_", "-")
     read = _reader(parse, none=can_go)
-    annotation = Annotated[Any, typer.Option(f"--{option}", help=help_, parser=read, metavar=metavar)]
+    about = typer.Option(f"--{option}", help=help_, parser=read, metavar=metavar, autocompletion=words_of(metavar))
+    annotation = Annotated[Any, about]
     return Parameter(setting.name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 

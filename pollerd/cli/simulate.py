@@ -15,7 +15,7 @@ import typer
 from pollerd.allocation import registry
 from pollerd.allocation.registered import DEFAULT_DEADLINE_S, OBJECTIVES, Objective
 from pollerd.cli.output import showing_progress
-from pollerd.errors import InvalidValueError, refusal
+from pollerd.errors import InvalidValueError, refusal, unknown_name
 from pollerd.lab.environments.histories import read_history
 from pollerd.lab.environments.web import Policy
 from pollerd.lab.environments.worlds import HistoryWorld, KnapsackWorld, Web, World
@@ -24,7 +24,7 @@ from pollerd.lab.experiments.report import number, table
 from pollerd.lab.experiments.results import Results
 from pollerd.lab.experiments.runner import conduct
 from pollerd.lab.experiments.simulation import Simulation
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 _MAX_STEPS, _MAX_RUNS = 100_000_000, 1_000_000
 
@@ -97,7 +97,7 @@ def simulate(
     webs.
     """
     if (world is EnvironmentKind.HISTORY) == (file is None):
-        raise InvalidValueError("file", _("given with history, and with nothing else"), str(file))
+        raise refusal("FILE", _("`simulate history` needs a file; web and knapsack take none"))
     _check_known(context, world, objective)
     zipf, scored = Zipf(pages, alpha, beta, _order(order), swaps, switch_every), _objective(objective)
     tried_in: World
@@ -150,7 +150,7 @@ def _objective(text: str) -> Objective:
 def _policy(name: str, objective: str, parameters: dict[str, Any], told_rates: bool, deadline: float) -> Policy:
     """Returns the allocator with those of the given parameters that it accepts."""
     if name not in registry.names():
-        raise InvalidValueError("allocator", _("one of {names}", names=", ".join(registry.names())), name)
+        raise unknown_name("allocator", N_("policy"), name, registry.names())
     taken = registry.parameters(name)
     used = tuple(sorted((key, value) for key, value in parameters.items() if key in taken))
     return Policy(name, objective, told_rates and "rates" in taken, used, deadline)
@@ -161,7 +161,7 @@ def _check_taken(parameters: dict[str, Any], policies: dict[str, Policy]) -> Non
     taken = {key for name in policies for key in registry.parameters(name)}
     for key in parameters:
         if key not in taken:
-            raise InvalidValueError("set", _("one of {taken}", taken=", ".join(sorted(taken)) or "none"), key)
+            raise unknown_name("set", N_("parameter"), key, sorted(taken))
 
 
 def _settings(texts: list[str]) -> dict[str, Any]:

@@ -266,10 +266,10 @@ class Applied:
             (self.existing, _("there before")),
             (self.vanished, "vanished"),
             (self.paused, "paused"),
-            (self.returned, "returned"),
+            (self.returned, _("returned")),
             (self.deleted, _("skipped: deleted by a user")),
             (self.over_limit, _("skipped: over the limit")),
-            (self.refused, f"refused: {self.reason}"),
+            (self.refused, _("refused: {reason}", reason=self.reason)),
         )
         clauses = [f"{number:,} {what}" for number, what in counts if number]
         return "; ".join(

@@ -250,9 +250,8 @@ class WorkerPool:
                 wall = time.monotonic() - began
                 spent = min(process.cpu_seconds() - cpu_before, wall)
                 if not done.done() and (spent >= patience or wall >= _WALL_FACTOR * patience):
-                    self._log.warning(
-                        "worker_ended", pool=self._name, reason=f"{spent:.1f} s of CPU time in {wall:.1f} s"
-                    )
+                    reason = _("{spent:.1f} s of CPU time in {wall:.1f} s", spent=spent, wall=wall)
+                    self._log.warning("worker_ended", pool=self._name, reason=reason)
                     raise TooHeavyError(_("it takes more than {patience:g} s of CPU time", patience=patience))
         finally:
             effort.seconds += spent

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import re
 import ssl
 
 import aiohttp
@@ -21,6 +23,9 @@ _MAX_DETAIL_LENGTH = 300
 _LINK_ERRNOS = frozenset(
     {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.ENETRESET, errno.EADDRNOTAVAIL}
 )
+
+
+_CONNECT_CALL = re.compile(r"\[Errno (\d+)\] Connect call failed")
 
 
 class RefusedError(Exception):
@@ -91,6 +96,11 @@ def _detail_of(kind: OutcomeKind, error: BaseException) -> str:
         case aiohttp.ClientConnectorCertificateError():
             return _("certificate not accepted: {certificate_error}", certificate_error=error.certificate_error)
         case aiohttp.ClientConnectorError():
+            refused = _CONNECT_CALL.search(
+                str(error.os_error)
+            )  # asyncio's words; several if it tried several addresses
+            if refused is not None:
+                return os.strerror(int(refused[1]))
             return error.strerror or str(error.os_error) or _("connection failed")
         case aiohttp.ServerDisconnectedError():
             return _("the server closed the connection without a complete response")

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pollerd.errors import ConfigError, InvalidValueError, file_fault, refusal
+from pollerd.errors import ConfigError, InvalidValueError, file_fault, kind_of, refusal
 from pollerd.texts import _
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -50,7 +50,7 @@ FORMATS = {
 }
 """Format of a list by the suffix of its file. `DOCUMENTS` are parsed here, other formats by the API."""
 _MAX_SECRET_BYTES = 64 * 1024
-_KNOWN = ("defaults", "tags", "sites", "sources", "signal_sources", "channels", "rules")
+SECTIONS = ("defaults", "tags", "sites", "sources", "signal_sources", "channels", "rules")
 _CHANNEL_SECRETS = ("url", "secret", "previous_secret", "password", "token", "seed", "credentials")
 _SECRETS = frozenset({"headers", "credentials", "body", "typed", "pdf_password"})
 NOT_SHOWN = "(not shown)"
@@ -128,14 +128,16 @@ def _read(document: object, folder: Path) -> ListDocument:
     if document is None:
         return ListDocument(iter(()), {})
     if not isinstance(document, dict):
-        known = f"{', '.join(_KNOWN[:-1])} and {_KNOWN[-1]}"
-        raise ConfigError(_("a list must be a table with {known}; given: a {kind}", known=known, kind=_kind(document)))
-    unknown = sorted(str(name) for name in document.keys() - set(_KNOWN))
+        known = ", ".join(SECTIONS)
+        raise ConfigError(
+            _("a list must be a table, which can have {known}; given: {kind}", known=known, kind=kind_of(document))
+        )
+    unknown = sorted(str(name) for name in document.keys() - set(SECTIONS))
     if unknown:
-        raise ConfigError(_("unknown {unknown}; known: {known}", unknown=", ".join(unknown), known=", ".join(_KNOWN)))
+        raise ConfigError(_("unknown {unknown}; known: {known}", unknown=", ".join(unknown), known=", ".join(SECTIONS)))
     sites = document.get("sites") or []
     if not isinstance(sites, list):
-        raise ConfigError(_("sites must be a list of tables; given: a {kind}", kind=_kind(sites)))
+        raise ConfigError(_("sites must be a list of tables; given: {kind}", kind=kind_of(sites)))
     return ListDocument(
         _filled(_defaults(document.get("defaults")), sites, folder),
         _tags(document.get("tags"), folder),
@@ -151,16 +153,16 @@ def _tables(section: str, raw: object) -> list[dict[str, Any]]:
     if raw is None:
         return []
     if not isinstance(raw, list):
-        raise ConfigError(_("{section} must be a list of tables; given: a {kind}", section=section, kind=_kind(raw)))
+        raise ConfigError(_("{section} must be a list of tables; given: {kind}", section=section, kind=kind_of(raw)))
     tables = []
     for place, entry in enumerate(raw):
         if not isinstance(entry, dict):
             raise ConfigError(
                 _(
-                    "{section}[{place}] must be a table; given: a {kind}",
+                    "{section}[{place}] must be a table; given: {kind}",
                     section=section,
                     place=place,
-                    kind=_kind(entry),
+                    kind=kind_of(entry),
                 )
             )
         tables.append({str(name): value for name, value in entry.items() if value is not None})
@@ -185,17 +187,17 @@ def _urls_or_tables(section: str, raw: object) -> list[dict[str, Any]]:
     if raw is None:
         return []
     if not isinstance(raw, list):
-        raise ConfigError(_("{section} must be a list of tables; given: a {kind}", section=section, kind=_kind(raw)))
+        raise ConfigError(_("{section} must be a list of tables; given: {kind}", section=section, kind=kind_of(raw)))
     tables = []
     for place, entry in enumerate(raw):
         fields = {"url": entry} if isinstance(entry, str) else entry
         if not isinstance(fields, dict):
             raise ConfigError(
                 _(
-                    "{section}[{place}] must be a URL, or a table with a url; given: a {kind}",
+                    "{section}[{place}] must be a URL, or a table with a url; given: {kind}",
                     section=section,
                     place=place,
-                    kind=_kind(entry),
+                    kind=kind_of(entry),
                 )
             )
         tables.append({str(name): value for name, value in fields.items() if value is not None})
@@ -206,13 +208,13 @@ def _tags(value: object, folder: Path) -> dict[str, dict[str, Any]]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ConfigError(_("tags must be a table; given: a {kind}", kind=_kind(value)))
+        raise ConfigError(_("tags must be a table; given: {kind}", kind=kind_of(value)))
     return {str(name): _tag(str(name), fields, folder) for name, fields in value.items()}
 
 
 def _tag(name: str, raw: object, folder: Path) -> dict[str, Any]:
     if not isinstance(raw, dict):
-        raise ConfigError(_("tags.{name} must be a table; given: a {kind}", name=name[:100], kind=_kind(raw)))
+        raise ConfigError(_("tags.{name} must be a table; given: {kind}", name=name[:100], kind=kind_of(raw)))
     try:
         return _fields({str(field): value for field, value in raw.items() if value is not None}, folder)
     except InvalidValueError as error:
@@ -223,7 +225,7 @@ def _defaults(value: object) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ConfigError(_("defaults must be a table; given: a {kind}", kind=_kind(value)))
+        raise ConfigError(_("defaults must be a table; given: {kind}", kind=kind_of(value)))
     if "url" in value:
         raise ConfigError(_("defaults: url belongs to a site"))
     secret = sorted(_SECRETS & value.keys())
@@ -253,7 +255,7 @@ def _filled(defaults: Mapping[str, Any], sites: Iterable[object], folder: Path) 
 
 def _entry(defaults: Mapping[str, Any], raw: object, folder: Path) -> dict[str, Any]:
     if not isinstance(raw, dict):
-        raise InvalidValueError("site", _("a URL, or a table with a url"), _kind(raw))
+        raise InvalidValueError("site", _("a URL, or a table with a url"), kind_of(raw))
     named = {str(name): value for name, value in {**defaults, **raw}.items() if value is not None}
     if "proxy" in raw:
         named = {name: value for name, value in named.items() if name != "proxy_file" or name in raw}
@@ -299,22 +301,18 @@ def _header(name: str, value: object, folder: Path) -> object:
 def _secret(field: str, file: object, folder: Path) -> str:
     """Returns the text of a file without surrounding white space. Errors name the file, never its contents."""
     if not isinstance(file, str):
-        raise InvalidValueError(field, _("the name of a file"), _kind(file))
+        raise InvalidValueError(field, _("the name of a file"), kind_of(file))
     try:
         with (folder / file).open("rb") as opened:
             data = opened.read(_MAX_SECRET_BYTES + 1)
         text = data.decode("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise refusal(field, file_fault(file, error), file) from error
+        raise refusal(field, file_fault(folder / file, error), file) from error
     if len(data) > _MAX_SECRET_BYTES:
         raise InvalidValueError(
             field, _("a file of at most {max_secret_bytes} bytes", max_secret_bytes=_MAX_SECRET_BYTES), file
         )
     return text
-
-
-def _kind(value: object) -> str:
-    return {dict: "table", list: "list", str: "text", bool: "boolean", type(None): "null"}.get(type(value), "value")
 
 
 # --- TOML and YAML ---------------------------------------------------------------------------------------------------
@@ -362,7 +360,7 @@ def _message(error: Any) -> str:
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     return _(
         "{mark}no YAML: {problem}",
-        mark="" if mark is None else f"line {mark.line + 1}: ",
+        mark="" if mark is None else _("line {line}: ", line=mark.line + 1),
         problem=problem or _("bytes that are no text"),
     )
 

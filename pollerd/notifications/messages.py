@@ -202,9 +202,7 @@ def _nothing_selected(words: _Words) -> Description:
 
 def _blind(words: _Words) -> Description:
     facts = words.facts((_("from"), words.moment("from")), (_("to"), words.moment("to")))
-    return Description(
-        _("pollerd could not poll"), words.said("detail") or _("Nothing could be polled for a while."), facts
-    )
+    return Description(_("pollerd could not poll"), words.said("detail") or _("Polling stopped for a while."), facts)
 
 
 def _over_budget(words: _Words) -> Description:

@@ -244,9 +244,10 @@ def _among(field: str, value: object, allowed: Collection[str]) -> list[str]:
     words = list(allowed)
     items = list_of(field, value, MAX_ITEMS, f"of {', '.join(words)}")
     for place, word in enumerate(items):
+        if not isinstance(word, str):
+            raise InvalidValueError(f"{field}[{place}]", _("a text"), shown(word))
         if word not in words:
-            reason = with_nearest(_("one of {words}", words=", ".join(words)), str(word), words)
-            raise InvalidValueError(f"{field}[{place}]", reason, shown(word))
+            raise unknown_name(f"{field}[{place}]", N_("value"), word, words, shown(word))
     return list(dict.fromkeys(str(item) for item in items))
 
 

@@ -21,7 +21,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-from pollerd.errors import PermanentError, PollerdError, with_nearest
+from pollerd.errors import PermanentError, PollerdError, nearest, with_nearest
 from pollerd.notifications.message import Event, EventChange, EventSite, Message
 from pollerd.notifications.messages import describe, one_line, plain_line
 from pollerd.notifications.writing import Medium, count, escaped, web_url
@@ -203,8 +203,9 @@ def check_syntax(tree: nodes.Template, known: Collection[str]) -> None:
     missing = find_undeclared_variables(tree) - set(known)
     for name in tree.find_all(nodes.Name):
         if name.name in missing:
-            allowed = _("there is no {name}; there are {known}", name=name.name, known=", ".join(sorted(known)))
-            raise TemplateError(with_nearest(allowed, name.name, sorted(known)), name.lineno)
+            near = nearest(name.name, sorted(known), most=1)
+            hint = _("did you mean {near}?", near=near) if near else _("known: {names}", names=", ".join(sorted(known)))
+            raise TemplateError(_("there is no value {name}; {hint}", name=name.name, hint=hint), name.lineno)
 
 
 def _check_private(tree: nodes.Template) -> None:

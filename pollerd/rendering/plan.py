@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
-from pollerd.errors import InvalidValueError, refusal
+from pollerd.errors import InvalidValueError, kind_of, refusal
 from pollerd.ranges import RENDER_PLAN
-from pollerd.texts import N_, _
+from pollerd.texts import N_, _, n_
 
 
 class StepAction(StrEnum):
@@ -109,7 +109,9 @@ def checked_selector(field: str, value: object) -> str:
     fault = _fault(value)
     if fault is not None:
         position, reason = fault
-        raise InvalidValueError(f"{field}, character {position + 1}", f"{_(_ALLOWED)}: {reason}", value)
+        raise InvalidValueError(
+            _("{field}, character {position}", field=field, position=position + 1), f"{_(_ALLOWED)}: {reason}", value
+        )
     if not _readable(value):
         raise InvalidValueError(field, _(_ALLOWED), value)
     return value.strip()
@@ -177,7 +179,7 @@ def checked_object(field: str, value: object, known: frozenset[str]) -> Mapping[
     """Returns an object that has only known keys."""
     allowed = _("an object with keys of {known}", known=", ".join(sorted(known)))
     if not isinstance(value, Mapping):
-        raise InvalidValueError(field, allowed, type(value).__name__)
+        raise InvalidValueError(field, allowed, kind_of(value))
     unknown = [key for key in value if key not in known]
     if unknown:
         raise refusal(
@@ -236,14 +238,14 @@ _ACTIONS = ", ".join(StepAction)
 def compile_steps(field: str, value: object) -> tuple[RenderStep, ...]:
     """Returns the steps. Raises `InvalidValueError` naming the step's position, from 0, and its key."""
     if not isinstance(value, list | tuple) or len(value) > MAX_STEPS:
-        shown = f"{len(value)} steps" if isinstance(value, list | tuple) else type(value).__name__
+        shown = n_("{count} step", "{count} steps", len(value)) if isinstance(value, list | tuple) else kind_of(value)
         raise InvalidValueError(field, _("a list of at most {max_steps} steps", max_steps=MAX_STEPS), shown)
     return tuple(_step(f"{field}[{position}]", step) for position, step in enumerate(value))
 
 
 def _step(field: str, value: object) -> RenderStep:
     if not isinstance(value, Mapping):
-        raise InvalidValueError(field, _("an object with one of {actions}", actions=_ACTIONS), type(value).__name__)
+        raise InvalidValueError(field, _("an object with one of {actions}", actions=_ACTIONS), kind_of(value))
     actions = [action for action in StepAction if action in value]
     if len(actions) != 1:
         shown = _("none of them") if not actions else " and ".join(actions)
@@ -367,7 +369,7 @@ def _wait(field: str, document: object) -> RenderWait:
 def _block(field: str, value: object) -> frozenset[str]:
     allowed = _("a list of {resource_types}", resource_types=", ".join(RESOURCE_TYPES))
     if not isinstance(value, list | tuple):
-        raise InvalidValueError(field, allowed, type(value).__name__)
+        raise InvalidValueError(field, allowed, kind_of(value))
     for position, resource_type in enumerate(value):
         if resource_type not in RESOURCE_TYPES:
             raise InvalidValueError(

@@ -117,12 +117,12 @@ def check_seals(connection: Connection, seal: Encryption) -> None:
         try:
             seal.decrypt(sealed)
         except ConfigError as error:
-            raise ConfigError(f"{error} (tag {name})") from error
+            raise ConfigError(_("tag {name}: {error}", name=name, error=error)) from error
     for name, sealed in connection.execute(select(channel.c.name, channel.c.secrets).where(_HAS_SECRETS)):
         try:
             seal.decrypt_text(sealed)
         except ConfigError as error:
-            raise ConfigError(f"{error} (channel {name})") from error
+            raise ConfigError(_("channel {name}: {error}", name=name, error=error)) from error
     if closed:
         shown = ", ".join(map(str, closed[:_SHOWN]))
         more = len(closed) - _SHOWN

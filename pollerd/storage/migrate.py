@@ -139,12 +139,15 @@ async def upgrade_beside_others(url: str, settings: StorageSettings) -> None:
             return
 
 
-async def bring_up(database: Database) -> None:
-    """Migrates a database, opened as exclusive, to `head()`; if it must change, under the daemon's lock."""
+async def bring_up(database: Database) -> str | None:
+    """Migrates a database, opened as exclusive, to `head()`; if it must change, under the daemon's lock.
+
+    Returns the revision before; None if there was none.
+    """
     revision = await database.read(read_revision)
     check_known(revision)
     if revision == head():
-        return
+        return revision
     try:
         await database.lock()
     except DatabaseInUseError as error:
@@ -158,6 +161,7 @@ async def bring_up(database: Database) -> None:
         ) from error
     await asyncio.to_thread(oldest_supported)
     await database.write(up)
+    return revision
 
 
 def up(connection: Connection) -> None:

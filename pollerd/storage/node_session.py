@@ -177,7 +177,7 @@ class NodeSession(SessionLock):
                 )
             )
         structlog.get_logger("pollerd.cluster").warning(
-            "clock_differs", node=self.info.name, reason=f"its clock is {clock_offset}"
+            "clock_differs", node=self.info.name, reason=_("its clock is {offset}", offset=clock_offset)
         )
 
     async def _introduce(self, connection: asyncpg.Connection, place: str) -> None:

@@ -223,7 +223,7 @@ class ReadStore(Subject):
             raise InvalidValueError(
                 "reads",
                 _("of at most {max_changes:,} changes of their sites", max_changes=MAX_CHANGES),
-                f"of {len(rows):,}",
+                f"{len(rows):,}",
             )
         changes: defaultdict[int, list[PublishedChange]] = defaultdict(list)
         for id_ in sorted(rows):

@@ -36,7 +36,7 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.storage.schema import site, site_state, site_text, site_times
 from pollerd.storage.statements import Statements, run, run_each
-from pollerd.texts import _
+from pollerd.texts import _, n_
 
 _MAX_ID = 2**63 - 1
 
@@ -262,7 +262,9 @@ def words_condition(q: str, *, is_sqlite: bool, indexed: bool) -> SiteCondition 
     """
     words = list(dict.fromkeys(q.casefold().split()))
     if len(words) > MAX_WORDS:
-        raise InvalidValueError("q", _("at most {max_words} words", max_words=MAX_WORDS), f"{len(words)} words")
+        raise InvalidValueError(
+            "q", _("at most {max_words} words", max_words=MAX_WORDS), n_("{count} word", "{count} words", len(words))
+        )
     if not words:
         return None
     if not indexed:

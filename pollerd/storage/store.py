@@ -129,6 +129,8 @@ class Store:
         self.frontier = Frontier(database=database, sql=sql, imports=imports)
         """The pages from which it requests the next."""
         self._pages = PageCommit(sql, self.frontier)
+        self.previous_schema: str | None = None
+        """Revision of the schema before it was opened; None for a new database, and for one of several nodes."""
 
     @classmethod
     async def open(
@@ -163,12 +165,13 @@ class Store:
             else:
                 await migrate.upgrade(url, settings, create=False)
         session, node_session = _sessions(several_writers, node)
+        previous = None
         database = Database(target, settings, create=exclusive, exclusive=exclusive, session=session)
         try:
             if exclusive:
                 await database.lock()
                 if node is None:  # the session of a node has looked at the schema, which may be a newer one
-                    await migrate.bring_up(database)
+                    previous = await migrate.bring_up(database)
             locks = WriterLocks(await database.read(place_of)) if several_writers else None
             encryption = seal_of(settings.secret_key, database.path, is_server=not database.is_sqlite)
             await database.read(lambda c: check_seals(c, encryption))
@@ -180,6 +183,7 @@ class Store:
                 locks=locks,
                 session=node_session,
             )
+            store.previous_schema = previous
             store.changes.announce(await store.changes.last_id())
         except BaseException:
             await database.close()

@@ -215,7 +215,10 @@ MISTAKES = [
     (("channels", "show", "nobody"), "no such channel: nobody"),
     (("rules", "add", "x"), "a rule needs a name and a channel"),
     (("rules", "add", "x", "--channel", "nowhere"), "nowhere"),
-    (("rules", "add", "x", "--channel", "hook", "--event", "site.chnged"), "rule.events[0]: must be"),
+    (
+        ("rules", "add", "x", "--channel", "hook", "--event", "site.chnged"),
+        "--event: unknown value 'site.chnged'; did you mean site.changed?",
+    ),
     (("rules", "edit", "x"), "nothing to change"),
     (("channels", "edit", "hook"), "nothing to change"),
     (("channels", "add", "x"), "a channel needs a name and a kind"),

@@ -181,7 +181,7 @@ async def test_who_may_read_may_look_and_sign_out(guarded: Api) -> None:
     me = (await guarded("GET", "/sessions/current", headers=headers)).json
     assert (me["name"], me["role"], me["by"], me["is_user"]) == ("reader", "read", "session", True)
     refused = await guarded("POST", "/sites", SITE, headers=headers)
-    assert (refused.status, refused.json["detail"]) == (403, "you may look, not change")
+    assert (refused.status, refused.json["detail"]) == (403, "you have read-only access")
     for path in ("/users", "/tokens", "/sessions"):
         assert (await guarded("GET", path, headers=headers)).status == 403
     out = await guarded("DELETE", "/sessions/current", headers=headers)

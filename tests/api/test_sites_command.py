@@ -96,7 +96,7 @@ async def test_standard_input_and_output(run: Run) -> None:
         (("remove", "https://nowhere.org"), "no such site: https://nowhere.org/"),
         (("show", "nonsense"), "url: must be"),
         (("list", "--url", "127.0.0.1:8080"), "--url: must be an address such as http://"),
-        (("export", "/nowhere/sites.csv"), "cannot be written"),
+        (("export", "/nowhere/sites.csv"), "there is no folder /nowhere"),
     ],
 )
 async def test_mistakes_end_with_one_clear_line(run: Run, words: tuple[str, ...], told: str) -> None:
@@ -187,7 +187,7 @@ async def test_sites_are_edited(run: Run, api: Api) -> None:
         (("add", URL, "--min-interval", "5 weeks"), "'5 weeks'"),
         (("list", "--timeout", "never"), "'never'"),
         (("export", "sites.yml2"), "a name that ends with .txt, .csv, .jsonl, .ndjson, .opml, or use --format"),
-        (("import", "pyproject.toml2"), "No such file"),
+        (("import", "pyproject.toml2"), "there is no file"),
     ],
 )
 async def test_refusals_name_what_is_allowed(run: Run, words: tuple[str, ...], told: str) -> None:
@@ -265,7 +265,7 @@ async def test_documents_are_read_as_run_reads_them(
     imported = await run("import", str(file), *(() if by_name else ("--format", form)))
     assert (imported.exit_code, imported.stdout) == (1, "2 added, 0 existed already, 2 rejected\n")
     assert "entry 3: url:" in imported.stderr
-    assert "entry 4: proxy_file: must be a file that can be read" in imported.stderr
+    assert "entry 4: proxy_file: there is no file" in imported.stderr
     assert "keeps its settings" not in imported.stderr
     sites = {site["url"]: site for site in json.loads((await run("list", "--json")).stdout)}
     assert {url: site["weight"] for url, site in sites.items()} == {"https://a.org/": 2.0, "https://b.org/": 3.0}
@@ -326,7 +326,7 @@ async def test_so_many_bad_entries_stop_a_document(run: Run, tmp_path: Path) -> 
     file.write_text("sites: [7, https://a.org/, nonsense, https://b.org/, https://c.org/]")
     stopped = await run("import", str(file), "--max-rejected", "2")
     assert stopped.stdout == "1 added, 0 existed already, 2 rejected\n"
-    assert "stopped: 2 bad entries: read up to entry 3, no further; what was added stays" in stopped.stderr
+    assert "stopped: 2 bad entries: read up to entry 3, no further; sites already added were kept" in stopped.stderr
     assert "entry 1: site:" in stopped.stderr
     assert "entry 3: url:" in stopped.stderr
     assert (await run("import", str(file), "--max-rejected", "1")).stdout == "0 added, 0 existed already, 1 rejected\n"

@@ -29,6 +29,8 @@ FILES = {
     "broken.toml": "budget = \n",
     "misspelled.toml": "budgit = 3\n",
     "wrong.toml": 'budget = "lots"\n',
+    "heavy.toml": '[[sites]]\nurl = "https://example.org/"\nweight = "heavy"\n',
+    "channels.toml": '[[channels]]\nname = "hook"\n',
     "letter.txt": "Dear reader\n",
 }
 COMMANDS = r"""
@@ -46,7 +48,10 @@ POLLERD_BUDGET=lots run
 run --config misspelled.toml
 run --config broken.toml
 run --config wrong.toml
+run --config channels.toml
 run list.docx
+run heavy.toml
+run letter.txt
 run --listen 0.0.0.0:8081
 run --listen 8081
 run --min-yield 5
@@ -82,6 +87,7 @@ sites edit 1
 sites edit 1 --select "css=:::"
 sites edit 1 --select "css=p["
 sites edit 1 --select "{"
+sites edit 1 --select '{"conditions": {"appear": {"text": "sold"}}}'
 sites edit 1 --select "xpath=//["
 sites edit 1 --select "$.a["
 sites edit 1 --windows noon
@@ -91,6 +97,8 @@ sites edit 1 --keep-screenshots perhaps
 sites edit 1 --min-interval 1h --max-interval 10m
 sites bulk delete
 sites bulk delete --all --tag news
+sites bulk weight --all
+sites bulk weight many --all
 sites import
 sites import missing.csv
 sites import --dry-run yes
@@ -104,6 +112,9 @@ rules add news --channel nosuch
 rules add news
 rules add news --channel hook --quiet 25:00-07:00
 rules add news --channel hook --digest weekly
+rules add news --channel hook --digest daily@25:00 --zone UTC
+rules add news --channel hook --quiet 22:00-07:00 --zone Mars
+rules add news --channel hook --event site.chnaged
 channels add hook --kind slack --set url=https://hooks.example/
 channels add hook --kind webhok --set url=https://hooks.example/
 channels add hook --kind webhook
@@ -120,6 +131,8 @@ changes --json yes
 diff 99
 diff abc
 jobs undo 77
+simulate web --allocator wittle
+simulate history
 tags set news --weight many
 tags set news --wieght 2
 sources add https://example.org/sitemap.xml --pattern "re:("

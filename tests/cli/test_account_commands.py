@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from pollerd.api.settings import digest_of
+from pollerd.cli.output import ask_secret
 from pollerd.storage.accounts import open_accounts
 from pollerd.storage.settings import StorageSettings
 from tests.support.postgres import postgres_database
@@ -128,3 +129,12 @@ async def _answers(session: aiohttp.ClientSession, root: str, status: int) -> No
     async with asyncio.timeout(20):
         while await _status(session, root) != status:
             await asyncio.sleep(0.1)
+
+
+def test_a_secret_is_asked_for_until_both_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = iter(["one", "two", "three", "three"])
+    monkeypatch.setattr("typer.prompt", lambda _prompt, **_settings: next(typed))
+    assert ask_secret("Password", twice=True) == "three"
+    assert capsys.readouterr().err == "The two are not the same: type both again.\n"

@@ -7,13 +7,16 @@ import re
 import signal
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pollerd import __version__
 from pollerd.api.settings import Scope, digest_of
 from pollerd.app.config import load
+from pollerd.log_events import EVENTS
 from pollerd.storage import migrate
+from pollerd.storage.engine import Database, database_url
 from pollerd.storage.node_values import NodeInfo
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
@@ -153,6 +156,98 @@ async def test_json_logs_and_a_list_with_bad_lines(database: str, tmp_path: Path
     assert (read["added"], read["rejected"]) == (2, 2)
     assert {"started", "stopped"} <= {line["event"] for line in lines}
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT[0-9:.]+Z", line["at"]) for line in lines)
+
+
+async def test_a_new_default_is_said_once_after_an_upgrade(database: str, tmp_path: Path) -> None:
+    await migrate.upgrade(database)
+    old = Database(database_url(database), StorageSettings(), create=False, exclusive=True)
+    await old.write(lambda connection: migrate.down(connection, "0033"))
+    await old.close()
+    said = []
+    for start in ("upgrade", "again"):
+        async with daemon_process(database, tmp_path / start) as daemon:
+            await daemon.said("event=started")
+            daemon.send(signal.SIGINT)
+            assert await daemon.ended() == 0
+        said.append(re.findall(r"event=new_default setting=(\w+)", daemon.log))
+    assert said == [["respect_ttl"], []], "not of min_saving, which is set"
+
+
+WORK = """
+sites add {origin}/new --tag news --min-interval 1h
+sites pause 1
+sites resume 1
+tags set news --weight 2
+tags set news --weight none
+sites bulk pause --tag news
+jobs undo 1
+sources add {origin}/sitemap.xml
+sources read 1
+channels add hook --kind webhook --set url={origin}/hook
+rules add all --channel hook --event site.changed --event site.failing
+signals add {origin}/new --kind feed
+sites preview {origin}/a
+sites remove 2
+"""
+"""Commands that have a running daemon do what it logs."""
+
+
+async def test_all_lines_of_a_running_daemon_are_in_the_table_of_events(database: str, tmp_path: Path) -> None:
+    """Other than what the source says (`tests/docs/test_log_events.py`): keys that come from elsewhere show, too."""
+    urls, settings = tmp_path / "urls.toml", tmp_path / "pollerd.toml"
+    async with Origin() as origin:
+        origin.pages |= {"/a": Page(), "/cut": Page(headers={"Content-Length": "9"}), "/pdf": Page("%PDF-1.7 none")}
+        origin.pages["/pdf"].headers["Content-Type"] = "application/pdf"
+        sites = [origin.url(path) for path in ("/a", "/gone", "/cut", "/pdf")]
+        sites += ["http://127.0.0.1:1/", "http://nosuch.invalid/", "http://[::1/", "no url"]
+        urls.write_text(f"sites = {json.dumps(sites)}\n[tags.other]\nweight = 3\n")
+        settings.write_text('token = "short"\n')
+        flags = ["--log-format", "json", "--log-level", "debug", "--config", str(settings), "--shadow", "uniform"]
+        async with daemon_process(database, tmp_path / "log", str(urls), flags=flags) as daemon:
+            await daemon.said('"list_read"')
+            await until(lambda: bool(origin.hits("/a")) and bool(origin.hits("/gone")))
+            (listen,) = (json.loads(line)["listen"] for line in daemon.log.splitlines() if '"started"' in line)
+            env = {"POLLERD_URL": f"http://{listen}", "POLLERD_TOKEN": "short"}
+            for line in WORK.format(origin=origin.url("")).strip().splitlines():
+                done = await command(*line.split(), env=env)
+                assert done.code == 0, (line, done)
+            origin.pages["/a"].body = "<p>Something else</p>"
+            await daemon.said('"message_failed"')
+            settings.write_text('token = "another"\nno_web = true\n')
+            daemon.send(signal.SIGHUP)
+            await daemon.said('"reloaded"')
+            settings.write_text("budget = 0\n")
+            daemon.send(signal.SIGHUP)
+            await daemon.said('"reload_failed"')
+            daemon.send(signal.SIGTERM)
+            assert await daemon.ended() == 0
+        lines = [json.loads(line) for line in daemon.log.splitlines()]
+    unknown = {(line["event"], key) for line in lines for key in unlisted(line)}
+    assert unknown == set()
+    assert len({line["event"] for line in lines}) >= 15, sorted({line["event"] for line in lines})
+
+
+def unlisted(line: dict[str, Any]) -> set[str]:
+    """Keys of a line that its event does not have in the table; "event" and "level" if those are not there."""
+    event = EVENTS.get(line["event"])
+    if event is None:
+        return {"event"}
+    return {key for key in line if key not in {"at", "level", "event", *event.keys.split()}} | (
+        set() if line["level"] in event.level.split(", ") else {"level"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ({"event": "stopped", "level": "info", "at": "x"}, set()),
+        ({"event": "stopped", "level": "error", "at": "x"}, {"level"}),
+        ({"event": "stopped", "level": "info", "why": "x"}, {"why"}),
+        ({"event": "ended", "level": "info"}, {"event"}),
+    ],
+)
+def test_a_line_that_is_not_in_the_table_is_found(line: dict[str, Any], found: set[str]) -> None:
+    assert unlisted(line) == found
 
 
 async def test_text_logs_are_key_value(database: str, tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ Rich takes words in square brackets for markup, and drops them.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -130,10 +132,67 @@ def test_the_shell_completes(typed: str, offered: set[str]) -> None:
     assert set(shown.split()) == offered
 
 
-def test_the_completion_of_a_shell_is_printed() -> None:
-    variables = {"_POLLERD_COMPLETE": "source_bash"}  # which shell runs is not known everywhere that tests run
-    shown = CliRunner().invoke(app, [], prog_name="pollerd", env=variables)
-    assert "complete -o default -F _pollerd_completion pollerd" in shown.stdout
+def test_completion_is_installed_for_the_whole_program_only() -> None:
+    having = [path for path, command in COMMANDS.items() for one in command.params if "completion" in one.opts[-1]]
+    assert having == [(), ()]
+
+
+def completion(shell: str) -> str:
+    """The script that a shell sources."""
+    return CliRunner().invoke(app, [], prog_name="pollerd", env={"_POLLERD_COMPLETE": f"source_{shell}"}).stdout
+
+
+TYPED = {
+    "pollerd si": ["sites", "signals", "simulate"],
+    "pollerd rules add --ch": ["--channel"],
+    "pollerd sites list --state pa": ["paused"],
+    "pollerd run --allocator wh": ["whittle"],
+    "pollerd tags set news --respect-ttl no": ["none"],
+}
+
+
+def in_shell(shell: str, script: str, folder: Path) -> str:
+    """What a real shell says that sources the completion; `pollerd` is found there, as after an installation."""
+    path = shutil.which(shell)
+    if path is None:
+        pytest.skip(f"there is no {shell} here")
+    command = folder / "pollerd"
+    command.write_text(f"#!{sys.executable}\nfrom pollerd.cli import main\nmain()\n")
+    command.chmod(0o755)
+    (folder / f"completion.{shell}").write_text(completion(shell))
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("POLLERD_")}
+    variables = {**ours, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        [path, "-c", script], cwd=folder, env=variables, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return ran.stdout
+
+
+def test_bash_completes_commands_options_and_their_values(tmp_path: Path) -> None:
+    lines = [f"COMP_WORDS=({typed}) COMP_CWORD={len(typed.split()) - 1}" for typed in TYPED]
+    asked = [f'{line}; COMPREPLY=(); _pollerd_completion pollerd; echo "${{COMPREPLY[*]}}"' for line in lines]
+    script = "\n".join(["source ./completion.bash", "complete -p pollerd", *asked])
+    bound, *offered = in_shell("bash", script, tmp_path).splitlines()
+    assert bound == "complete -o default -F _pollerd_completion pollerd"
+    assert [line.split() for line in offered] == list(TYPED.values())
+
+
+def test_fish_completes_commands_options_and_their_values(tmp_path: Path) -> None:
+    script = "source ./completion.fish; " + "; echo =; ".join(f"complete -C '{typed}'" for typed in TYPED)
+    offered = in_shell("fish", script, tmp_path).split("=\n")
+    words = [sorted(line.split("\t")[0] for line in lines.splitlines()) for lines in offered]
+    assert words == [sorted(expected) for expected in TYPED.values()]
+
+
+def test_zsh_is_offered_commands_options_and_their_values(tmp_path: Path) -> None:
+    """Without a terminal zsh completes nothing: the function's call of zsh's own completion is shown instead."""
+    shown = "compdef() {}; _arguments() { print -r -- $@ }; _files() { print files }"
+    asked = [f"words=({typed}); CURRENT={len(typed.split())}; _pollerd_completion" for typed in TYPED]
+    offered = in_shell("zsh", "; ".join([shown, "source ./completion.zsh", *asked]), tmp_path).splitlines()
+    assert len(offered) == len(TYPED)
+    for line, expected in zip(offered, TYPED.values(), strict=True):
+        assert re.findall(r'"([\w-]+)"', line.replace("\\", "")) == expected, line
 
 
 def test_the_manual_page_has_every_command_and_option(tmp_path: Path) -> None:

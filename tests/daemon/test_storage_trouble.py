@@ -130,7 +130,7 @@ async def test_a_file_that_vanished_comes_back(origin: Origin, start: Start, fil
     async with start(storage=IMPATIENT) as running:
         site_id = await watched(running, origin)
         file.rename(away)
-        assert "No such file" in await failing(running)
+        assert "there is no file" in await failing(running)
         origin.pages["/0"] = Page("<p>three</p>")
         await assert_paused(origin)
         assert not file.exists(), "never a silent fresh database"

@@ -49,6 +49,15 @@ def test_kind_and_a_line_for_each(error: Exception, kind: OutcomeKind) -> None:
 
 
 @pytest.mark.parametrize(
+    "words",
+    ["Connect call failed ('127.0.0.1', 1)", "Multiple exceptions: [Errno 111] Connect call failed ('::1', 1, 0, 0)"],
+)
+def test_a_refused_connection_is_said_in_the_words_of_the_system(words: str) -> None:
+    error = OSError(errno.ECONNREFUSED, words) if words.startswith("Connect") else OSError(words)
+    assert str(refusal(_connecting(error))) == "Connection refused"
+
+
+@pytest.mark.parametrize(
     ("text", "line"),
     [
         ("a\r\n  b\tc", "a b c"),

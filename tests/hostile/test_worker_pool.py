@@ -12,9 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from pollerd import texts
 from pollerd.daemon.workers import MEMORY_BYTES, Effort, WorkerPool
-from pollerd.errors import TooHeavyError
+from pollerd.detection.selection.preview import preview
+from pollerd.detection.selection.selection import canonical
+from pollerd.errors import InvalidValueError, TooHeavyError
+from pollerd.lists.sitemaps import read_listing
+from pollerd.notifications.templates import TemplateError, check
+from pollerd.texts import speaking
 from tests.support.origin import until
+from tests.support.pseudo import PseudoLanguage, untranslated
 
 
 @pytest.fixture
@@ -66,6 +73,36 @@ def refuse_oddly(value: int) -> int:
 
 def echo(value: bytes) -> bytes:
     return value
+
+
+def learn_pseudo(_: int) -> str:
+    """Has the process know the language that no file has; it is asked for by its code, as those that have one."""
+    texts.LOADED[PseudoLanguage.code] = PseudoLanguage()
+    return __name__
+
+
+async def test_what_work_says_is_in_the_language_of_who_asked(worker_pool: WorkerPool) -> None:
+    """Errors, reasons in results, and what the pool says of work; each piece of work in the language of its caller."""
+    await worker_pool.do(learn_pseudo, 0)
+    settings = canonical({"default": {"conditions": {"appears": {"text": "in stock"}}}})
+    page = (settings, b"<p>7 EUR</p>", "text/html", "https://7.example/", {"default": b"6 EUR"}, {})
+    listing = ("sitemap", b"", None, "https://7.example/", "re:(7")
+    with speaking(PseudoLanguage()):
+        with pytest.raises(InvalidValueError) as refused:
+            await worker_pool.do(read_listing, *listing)
+        with pytest.raises(TemplateError) as template:
+            await worker_pool.do(check, "{{ 7 | upcase }}")
+        (shown,) = await worker_pool.do(preview, *page)
+        assert shown.now is not None
+        with pytest.raises(TooHeavyError) as heavy:
+            await worker_pool.do(greedy, MEMORY_BYTES)
+    said = [refused.value.allowed, str(template.value), str(heavy.value), shown.now.why]
+    assert all(text.startswith("⟦") for text in said), said
+    assert [
+        untranslated(text, ("in stock", "upcase", "upper", "MiB", "RE2", "missing ):", "re:")) for text in said
+    ] == [[]] * len(said)
+    with pytest.raises(InvalidValueError, match="must be an RE2 expression"):
+        await worker_pool.do(read_listing, *listing)
 
 
 async def test_one_process_serves_many(worker_pool: WorkerPool) -> None:

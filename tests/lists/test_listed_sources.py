@@ -91,7 +91,7 @@ async def test_a_line_that_cannot_be_used_removes_no_source(start: Start, tmp_pa
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("sources: 7", "sources must be a list of tables; given: a value"),
+        ("sources: 7", "sources must be a list of tables; given: a number"),
         ("sources: [7]", r"sources\[0\] must be a URL, or a table with a url"),
         (f"sources: ['{MAP}', 'x']", r"sources\[1\]\.url: must be an absolute http"),
         (f"sources: [{{url: '{MAP}', kind: rss}}]", r"sources\[0\]\.kind: must be"),

@@ -162,7 +162,7 @@ async def test_settings_of_the_browser(served: Served) -> None:
         ("budget = 0", None, "budget: must be polls per second from 0.01"),
         ('budget = 7\ncontact = "ops@example.org"\nca_file = "/nowhere.pem"', None, "ca_file: must be a readable PEM"),
         ('budget = 7\nmax_interval = "-1"', None, "max_interval: must be"),
-        ("budget = 7", "<html>a proxy said no</html>\n", "no line that can be used"),
+        ("budget = 7", "<html>a proxy said no</html>\n", "names no site that can be used; line 1: "),
         ("budget = 7\nsync = true", None, "list of sites: there is no file"),
     ],
 )

@@ -71,7 +71,7 @@ async def test_a_vanished_file(sqlite_url: str) -> None:
     away = file.with_name("away.db")
     file.rename(away)
     for call in (store.commit(batch), store.check(), store.sites.delete(1, 1.0)):
-        with pytest.raises(DatabaseUnavailableError, match="No such file"):
+        with pytest.raises(DatabaseUnavailableError, match="there is no file"):
             await call
     assert not file.exists(), "never a silent fresh database"
     away.rename(file)

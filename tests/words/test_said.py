@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,6 +78,20 @@ def test_sentences_that_are_said_are_in_the_catalogue() -> None:
         }
         here = [text for text in strings(source, place) if int(text.place.rpartition(":")[2]) in lines]
         left += [(text.place, text.text) for text in here if text.text not in known]
+    assert left == []
+
+
+def test_values_that_are_counted_in_errors_are_in_the_catalogue() -> None:
+    """Such as `n_("{count} tag", "{count} tags", number)`, not f"{number} tags"."""
+    left = [
+        f"{place}:{node.lineno}: {ast.unparse(node.args[2])}"
+        for place, source in modules()
+        if not place.startswith(OF_PROGRAMMERS)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "InvalidValueError" and len(node.args) > 2
+        if isinstance(node.args[2], ast.JoinedStr)
+        if any(isinstance(part, ast.Constant) and re.search("[a-z]{2}", part.value) for part in node.args[2].values)
+    ]
     assert left == []
 
 

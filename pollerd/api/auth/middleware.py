@@ -332,7 +332,7 @@ def _refused_role(caller: SignedIn, policy: RoutePolicy) -> ProblemResponse | No
     if may.get(policy, True):
         return None
     if caller.by is not By.TOKEN:
-        return problem(HTTPStatus.FORBIDDEN, _("you may look, not change"), kind="read-only")
+        return problem(HTTPStatus.FORBIDDEN, _("you have read-only access"), kind="read-only")
     challenge = {"WWW-Authenticate": f'{_REALM}, error="insufficient_scope", scope="{policy.value}"'}
     what = _("report signals and reads") if policy is RoutePolicy.SIGNALS else policy.value
     return problem(HTTPStatus.FORBIDDEN, _("the bearer token does not allow to {what}", what=what), headers=challenge)

@@ -180,7 +180,7 @@ class SignInError(Exception):
     """Nobody was signed in. `wait`: seconds until the next attempt, if there were too many; 0: it was wrong."""
 
     def __init__(self, wait: float = 0.0) -> None:
-        super().__init__(_(FAILED) if wait <= 0 else _("too many tries"))
+        super().__init__(_(FAILED) if wait <= 0 else _("too many attempts"))
         self.wait = wait
 
 

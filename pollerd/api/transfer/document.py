@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from pollerd.errors import InvalidValueError, refusal
-from pollerd.texts import N_, _
+from pollerd.texts import N_, _, n_
 
 # Encrypts exported secrets with a passphrase, bound to the document and to their owner.
 #
@@ -107,7 +107,7 @@ def passphrase_of(encoded: str | None, *, new: bool = False) -> str | None:
             min_passphrase=MIN_PASSPHRASE,
             max_passphrase=MAX_PASSPHRASE,
         )
-        raise InvalidValueError("passphrase", allowed, f"{len(passphrase)} characters")
+        raise InvalidValueError("passphrase", allowed, n_("{count} character", "{count} characters", len(passphrase)))
     return passphrase
 
 

@@ -17,7 +17,7 @@ from pollerd.api.http import ApiPorts
 from pollerd.api.list_diff import signal_source_of
 from pollerd.api.transfer.document import BLOCK, Blocks, Counts, Record, Vault
 from pollerd.api.transfer.site_sections import LEFT_OUT, SEALED
-from pollerd.errors import InvalidValueError, unknown_name
+from pollerd.errors import InvalidValueError, kind_of, unknown_name
 from pollerd.notifications.specs import checked_name, rule_spec
 from pollerd.notifications.stored_channels import given_again, with_settings, without_secrets
 from pollerd.ranges import BUDGET
@@ -242,7 +242,7 @@ def _rule(record: Record) -> tuple[RuleSpec, float | None]:
     _check_fields(record, _RULE)
     rule, until = record.get("rule"), record.get("muted_until")
     if not isinstance(rule, dict):
-        raise InvalidValueError("rule", _("an object"), type(rule).__name__)
+        raise InvalidValueError("rule", _("an object"), kind_of(rule))
     if until is not None and (isinstance(until, bool) or not isinstance(until, int | float) or abs(until) > 1e12):
         raise InvalidValueError("muted_until", _("epoch seconds"), str(until)[:100])
     return rule_spec(rule), until

@@ -20,7 +20,7 @@ from pollerd.api.list_formats import FIELDS, spec_of, tag_of
 from pollerd.api.lists import settings
 from pollerd.api.sources import settings_of, source_of
 from pollerd.api.transfer.document import BLOCK, Blocks, Counts, Record, Vault
-from pollerd.errors import InvalidValueError, refusal, unknown_name
+from pollerd.errors import InvalidValueError, kind_of, refusal, unknown_name
 from pollerd.model import Site
 from pollerd.site_settings import INHERITED, Access, Tags, TagSettings
 from pollerd.storage.sources import SourceSpec, StoredMember
@@ -184,7 +184,7 @@ def _tag_record(tag: TagSettings, vault: Vault | None) -> Record:
 def _tag_of(record: Record, vault: Vault | None) -> TagSettings:
     name = record.get("tag")
     if not isinstance(name, str):
-        raise InvalidValueError("tag", _("a text"), type(name).__name__)
+        raise InvalidValueError("tag", _("a text"), kind_of(name))
     fields: dict[str, Any] = {k: v for k, v in record.items() if k not in ("section", "tag", LEFT_OUT, SEALED)}
     return tag_of(name, fields | unsealed(record, _owner(name), vault))
 

@@ -22,7 +22,7 @@ from pollerd.site_settings import INHERITED, Kind, RespectTtl, SiteSpec
 from pollerd.storage.jobs import Job, JobSpec, JobStore, SiteBefore
 from pollerd.storage.sites import SiteStore
 from pollerd.storage.values import NewSettings
-from pollerd.texts import N_, _
+from pollerd.texts import N_, _, n_
 
 # Edits of up to a thousand sites at once: first in the database, then in memory.
 
@@ -175,7 +175,9 @@ def _tagged(spec: SiteSpec, tag: str) -> SiteSpec:
     if tag in spec.tags:
         return spec
     if len(spec.tags) >= _MAX_TAGS:
-        raise InvalidValueError("tags", _("at most {max_tags}", max_tags=_MAX_TAGS), f"{_MAX_TAGS + 1} tags")
+        raise InvalidValueError(
+            "tags", _("at most {max_tags}", max_tags=_MAX_TAGS), n_("{count} tag", "{count} tags", _MAX_TAGS + 1)
+        )
     return replace(spec, tags=(*spec.tags, tag))
 
 

@@ -158,7 +158,9 @@ class Membership:
         if drained != self._drained:
             name = self._cluster.name
             if drained:
-                self._log.warning("node_drained", node=name, hint=f"undo: pollerd nodes undrain {name}")
+                self._log.warning(
+                    "node_drained", node=name, hint=_("to undo this: pollerd nodes undrain {name}", name=name)
+                )
             else:
                 self._log.warning("node_undrained", node=name)
         self._drained = drained

@@ -19,7 +19,7 @@ from pollerd.detection.selection.selection import Selection, ValueSource, compil
 from pollerd.detection.selection.values.form import ValueFormat
 from pollerd.detection.selection.values.read import read_value
 from pollerd.model import ChangeJudgement, CurrentValue, EarlierJudgement, Media, SelectionPreview, StoredReading
-from pollerd.texts import _
+from pollerd.texts import _, n_
 
 SHOWN_BYTES = 100_000
 """Most bytes of text, and of removed lines, that are shown."""
@@ -58,7 +58,9 @@ def preview(
         selected = selection.read(body, content_type, url, pdf_password)
         readings = readings_of(selected, {})
         shown = selected.content[:SHOWN_BYTES].decode("utf-8", "replace")
-        kept = shown if selected.media is not Media.BINARY else f"{len(selected.content):,} bytes"
+        kept = (
+            shown if selected.media is not Media.BINARY else n_("{count} byte", "{count} bytes", len(selected.content))
+        )
         before = stored.get(selection.name)
         now = None
         if before is not None and not selected.missing and before != selected.content:

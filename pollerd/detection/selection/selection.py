@@ -40,7 +40,7 @@ from pollerd.detection.selection.values.form import Reading, ValueFormat
 from pollerd.detection.selection.values.read import read_value
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.model import DEFAULT_SELECTION, FIRST_READER, READER, Media
-from pollerd.texts import N_, _
+from pollerd.texts import N_, _, n_
 
 # Sources of values: an element, an attribute, a JSON field, or text of the selected content.
 
@@ -481,7 +481,9 @@ def _written(fields: Mapping[object, object]) -> str:
         raise InvalidValueError("selections", _("values as in JSON ({error})", error=error), "others") from error
     if len(written) > BYTES_MAX:
         raise InvalidValueError(
-            "selections", _("at most {bytes_max:,} bytes as JSON", bytes_max=BYTES_MAX), f"{len(written):,} bytes"
+            "selections",
+            _("at most {bytes_max:,} bytes as JSON", bytes_max=BYTES_MAX),
+            n_("{count} byte", "{count} bytes", len(written)),
         )
     return written
 

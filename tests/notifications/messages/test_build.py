@@ -201,7 +201,7 @@ def test_a_digest_is_told_by_site() -> None:
     assert message.subject == "Digest: 4 events at 2 sites"
     lines = [line for line in message.text.splitlines() if line.startswith(("Shop", "*"))]
     assert lines == [
-        "* 2026-11-25 08:00 UTC · pollerd could not poll: Nothing could be polled for a while.",
+        "* 2026-11-25 08:00 UTC · pollerd could not poll: Polling stopped for a while.",
         "Shop 2 https://shop.example/2",
         "* 2026-11-25 08:00 UTC · 1 line added: «on sale»",
         "* 2026-11-25 08:00 UTC · 1 line added: «on sale»",

@@ -30,7 +30,7 @@ from pollerd.detection.selection.conditions.logic import (
     parse_least,
 )
 from pollerd.detection.selection.document import list_of, shown, table
-from pollerd.errors import InvalidValueError, refusal
+from pollerd.errors import InvalidValueError, refusal, unknown_name
 from pollerd.masking import masked
 from pollerd.texts import N_, _
 
@@ -89,30 +89,24 @@ def parse_leaf(context: LeafContext, place: LeafPlace, fields: Given) -> SignedL
     """Makes the leaf. `fields`: a table with keys that are texts. Raises `InvalidValueError` with the field."""
     if "value" in fields:
         context.values.add(name := _value_name(context, place, fields))
-        test = _single_test(place, {key: None for key in fields if key != "value"}, _VALUE_TESTS, _('a "value" leaf'))
+        test = _single_test(place, {key: None for key in fields if key != "value"}, _VALUE_TESTS)
         _check_options(place, fields, ("value", test), _VALUE_OPTIONS.get(test, ()))
         return _VALUE_TESTS[test](context, place, fields, name)
-    test = _single_test(place, fields, _CONTENT_TESTS, "a leaf")
+    test = _single_test(place, fields, _CONTENT_TESTS)
     _check_options(place, fields, (test,), _OPTIONS[test])
     return _CONTENT_TESTS[test](context, place, fields, test)
 
 
-def _single_test(place: LeafPlace, fields: Mapping[str, object], tests: Mapping[str, object], what: str) -> str:
+def _single_test(place: LeafPlace, fields: Mapping[str, object], tests: Mapping[str, object]) -> str:
     """Returns the one test that a leaf makes."""
     keys = [key for key in fields if key in tests]
     if len(keys) == 1:
         return keys[0]
     unknown = next((key for key in fields if key not in tests and key not in _ANY_OPTION), None)
-    names = ", ".join(tests)
     if unknown is not None and not keys:
-        raise InvalidValueError(
-            place.at(masked(unknown[:60])), _("one test of {what}: {names}", what=what, names=names), unknown[:60]
-        )
-    raise InvalidValueError(
-        place.field,
-        _("{what} with exactly one test of {names}", what=what, names=names),
-        f"{' and '.join(keys)}" if keys else "none",
-    )
+        raise unknown_name(place.at(masked(unknown[:60])), N_("test"), unknown[:60], list(tests))
+    one = _("a condition with exactly one test of {names}", names=", ".join(tests))
+    raise InvalidValueError(place.field, one, ", ".join(keys) or _("none"))
 
 
 def _check_options(place: LeafPlace, fields: Given, present: Collection[str], options: Collection[str]) -> None:

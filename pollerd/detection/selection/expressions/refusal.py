@@ -19,7 +19,9 @@ class Refusal:
 
     def at(self, index: int | None, reason: str) -> NoReturn:
         """Raises `InvalidValueError` for the character at an index from 0; None: for the whole."""
-        field = self.field if index is None else f"{self.field}, character {index + 1}"
+        field = self.field
+        if index is not None:
+            field = _("{field}, character {position}", field=field, position=index + 1)
         raise InvalidValueError(field, f"{self.kind}: {reason}", self.source)
 
 

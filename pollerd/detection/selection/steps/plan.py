@@ -157,11 +157,11 @@ def _check(plan: SelectionPlan, at: str) -> None:
                 raise InvalidValueError(
                     f"{at}: {where}",
                     _("without {kind}, which fits {allowed}", kind=kind, allowed=allowed),
-                    f"as {plan.read_as}",
+                    str(plan.read_as),
                 )
     if plan.feed_items is not None:
         if plan.read_as not in ("auto", "feed"):
-            raise InvalidValueError(f"{at}: items", _("of a feed: as auto or feed"), f"as {plan.read_as}")
+            raise InvalidValueError(f"{at}: items", _("of a feed: as auto or feed"), str(plan.read_as))
         if plan.keeps or plan.removals:
             raise InvalidValueError(f"{at}: items", _("without keep and remove, which fit pages"), "both")
     used = _kinds(plan.removals) | {kind for keep in plan.keeps for kind in keep.kinds}

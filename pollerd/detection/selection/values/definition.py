@@ -86,9 +86,9 @@ def _text(field: str, key: str, fields: Mapping[str, object]) -> str | None:
 def _locale(field: str, value: str | None) -> str | None:
     if value is None or cldr.locale_of(value) is not None:
         return value
-    locales = cldr.nearest_locales(value)
+    locales, allowed = cldr.nearest_locales(value), _("a locale of CLDR such as de-DE")
     raise InvalidValueError(
-        field, _("a locale of CLDR such as de-DE") + (f" (nearest: {locales})" if locales else ""), value
+        field, _("{allowed} (nearest: {hint})", allowed=allowed, hint=locales) if locales else allowed, value
     )
 
 
