@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pollerd.allocation.index import g
-from pollerd.allocation.signals.pairs import SignalTimes, Window
+from pollerd.allocation.signals.pairs import SignalTimes
 from pollerd.allocation.signals.signals import Signals
 from pollerd.allocation.signals.waiting import (
     covered_shares,
@@ -18,6 +18,7 @@ from pollerd.allocation.signals.waiting import (
     item_waiting_value,
     pending_of,
 )
+from tests.allocation.signal_windows import prompt
 
 START = 1.75e9
 Array = NDArray[np.float64]
@@ -101,7 +102,7 @@ def test_what_waits_is_what_simulation_counts() -> None:
         worth += is_signal * np.bincount(run, each, runs)
         number += is_signal * count
     ones = np.ones((runs, 1))
-    of = Window.prompt(recall * ones, false_rate * ones, number[:, None], gap * ones)
+    of = prompt(recall * ones, false_rate * ones, number[:, None], gap * ones)
     gaps, decays = np.full(runs, gap), np.full(runs, decay)
     whole = ones * rate / decay * -np.expm1(-decay * gap)
     told = covered_shares([of], gaps, decays)
@@ -114,7 +115,7 @@ def test_what_waits_is_what_simulation_counts() -> None:
 
 def test_items_since_the_source_was_read_are_not_told_of() -> None:
     ones = np.ones((3, 1))
-    of = Window.prompt(ones, ones, ones, np.array([[0.0], [60.0], [100.0]]))
+    of = prompt(ones, ones, ones, np.array([[0.0], [60.0], [100.0]]))
     found = covered_shares([of], np.full(3, 100.0), np.full(3, 0.01))[0][:, 0]
     older = (np.exp(-0.4) - np.exp(-1.0)) / (1 - np.exp(-1.0))
     np.testing.assert_allclose(found, [0.0, older, 1.0])

@@ -17,7 +17,7 @@ from pollerd.allocation.contract import Allocator
 from pollerd.allocation.evidence import ELSEWHERE, PUSHED, EvidenceBatch
 from pollerd.allocation.learned_state import pack, unpack
 from pollerd.allocation.registry import create
-from pollerd.allocation.signals.pairs import Window
+from pollerd.allocation.signals.pairs import windows
 from pollerd.allocation.signals.quality import (
     DELAYS,
     LEARNED,
@@ -32,6 +32,7 @@ from pollerd.allocation.signals.waiting import SignalEvidence
 from pollerd.allocation.whittle.belief import VERSION
 from pollerd.allocation.whittle.whittle import Whittle
 from pollerd.errors import InvalidValueError
+from tests.allocation.signal_windows import prompt
 
 SITES = 300
 NAN = np.nan
@@ -223,7 +224,7 @@ def test_what_signals_taught_of_rates_is_stored_with_the_sites() -> None:
 
 def test_signals_say_nothing_where_the_number_of_changes_is_known() -> None:
     one = np.ones((3, 1))
-    window = Window.prompt(0.8 * one, 0.1 * one, np.array([[2.0], [0.0], [1.0]]), 5.0 * one)
+    window = prompt(0.8 * one, 0.1 * one, np.array([[2.0], [0.0], [1.0]]), 5.0 * one)
     evidence = SignalEvidence(np.array([0, 2, 3]), 4, (window,), np.ones(3), np.full(3, 5.0))
     polls = EvidenceBatch(np.ones(4, bool), count=np.array([3, -1, -1, -1]))
     rates = np.geomspace(0.01, 10.0, 24)[None]
@@ -248,13 +249,64 @@ def test_the_recall_of_a_perfect_pushed_source_is_learned_from_polls_that_signal
     assert quality.precision > 0.9
 
 
-def test_recall_moves_to_what_was_found() -> None:
-    announced, missed = (LearnedSource(np.arange(3), PUSHED, 100.0) for _ in range(2))
-    for _ in range(30):
-        announced.learn(0.0, 0.0, 0.0, 1.0, 0.0, np.log(announced.recall_nodes()))
-        missed.learn(0.0, 0.0, 0.0, 1.0, 0.0, np.log(1.0 - missed.recall_nodes()))
-    assert announced.recall == pytest.approx(31 / 32, abs=0.01), "Bayes' rule from an even start"
-    assert missed.recall == pytest.approx(1 / 32, abs=0.01)
+def test_recall_and_false_signals_move_to_what_was_found_together() -> None:
+    """As Bayes' rule on a fine grid has it, from the same start."""
+    source, cycle = LearnedSource(np.arange(3), PUSHED, 100.0), 100.0
+    odds, logs = np.meshgrid(np.linspace(-12, 12, 481), np.linspace(-12, 12, 481), indexing="ij")
+    recall, false = 1 / (1 + np.exp(-odds)), np.exp(logs)
+    grid = -(odds**2) / (2 * 1.8**2) - logs**2 / (2 * 2.0**2)
+    for announced in [1.0] * 12 + [0.0] * 4:
+        # a change in each of 16 cycles, and two signals, of which one is false if the change was announced
+        def chance(r: NDArray[np.float64], v: NDArray[np.float64], told: float = announced) -> NDArray[np.float64]:
+            return -v + np.where(told, np.log(r * v + 1e-12), np.log((1.0 - r) * v + 1e-12))
+
+        grid += chance(recall, false)
+        nodes = source.joint.nodes
+        source.learn_pushed(np.stack([chance(*nodes[0]), np.full(9, -100.0)]), 1)
+    weights = np.exp(grid - grid.max())
+    weights /= weights.sum()
+    power = source.joint.power
+    assert source.joint.nodes[0, 0] @ np.outer([1, 4, 1], [1, 4, 1]).ravel() / 36 == pytest.approx(
+        float((weights * recall).sum()), abs=0.05
+    )
+    assert np.log(source.joint.nodes[0, 1, 4]) == pytest.approx(float((weights * logs).sum()), abs=0.1)
+    assert source.false_signals[0] == pytest.approx(source.joint.false_signals / cycle)
+    assert power < 0.12, "the other hypothesis explains less"
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_what_false_signals_depend_on_is_learned(share: bool) -> None:
+    """As many of all pages, or as a share of each page's changes: then what is signalled is as likely to be true."""
+    policy, sites = made(80), 80
+    assert isinstance(policy, Whittle)
+    policy.add_source(0, np.arange(sites))
+    rates = rates_of(sites)
+    Pages(policy, sites, 0.9, 0.9 * rates if share else np.full(sites, 0.9 * rates.mean())).run(20 * sites)
+    of = policy.signals.sources[0]
+    assert (of.false_signals[1] > 0.5) == share
+    assert 0.7 < of.recall <= 1.0
+    quick = np.array([0, sites - 1])
+    one, _ = windows(policy.signals.pairs, policy.signals.sources, quick, np.full(2, 10.0), 1e9)
+    false = one[0].false_rates(rates[quick, None])[:, 0] / rates[quick]
+    assert (max(false) / min(false) < 4.0) == share, "false signals a change"
+
+
+def test_pages_with_more_false_signals_than_others_of_their_source_are_known() -> None:
+    policy, sites = made(40), 40
+    assert isinstance(policy, Whittle)
+    policy.add_source(0, np.arange(sites))
+    mean = rates_of(sites).mean()
+    Pages(policy, sites, 0.9, np.where(np.arange(sites) % 2, 4.0, 0.1) * mean).run(30 * sites)
+    pairs = policy.signals.pairs
+    rows = pairs.first(np.arange(sites))
+    noisy, quiet = (pairs.false[rows[some::2]].sum() / pairs.usual[rows[some::2]].sum() for some in (1, 0))
+    assert noisy > 2.0 * quiet
+    known = pairs.usual[rows] > 20.0
+    assert known.sum() > 10
+    assert ((pairs.own_false(rows) > 1.0) == (np.arange(sites) % 2 == 1))[known].mean() > 0.8
+    policy.remove_source(0)
+    policy.add_source(0, np.arange(sites))
+    assert (policy.signals.pairs.own_false(policy.signals.pairs.first(np.arange(sites))) == 1.0).all(), "another one"
 
 
 def test_silence_of_a_source_that_delivers_in_batches_says_nothing_since_the_last_one() -> None:
@@ -306,9 +358,10 @@ def test_a_delay_without_dates_is_learned_from_polls_that_signals_call_for() -> 
         Pages(policy, sites, 1.0, 0.0, late=late).run(10 * sites)
         of = policy.signals.sources[0]
         learned.append(of.late / of.learned_cycle)
-        age, rates = np.array([1e-3 * of.learned_cycle, of.learned_cycle]), np.full(2, 0.5)
-        assert of.new_share(age, rates)[1] == pytest.approx(1.0), "it cannot tell of what a poll so long ago has seen"
-        assert (of.new_share(age, rates)[0] > 0.9) == (late == 0)
+        early, never = of.on_the_way(np.array([1e-3, 1.0]) * of.learned_cycle) @ of.delay_chances
+        assert never < 0.01, "it cannot tell of what a poll so long ago has seen"
+        assert (early < 0.1) == (late == 0)
+        assert of.recall > 0.7, "what comes after the poll that found it was not missed"
     assert learned[0] < 0.01
     assert 0.04 < learned[1] < 0.2
 
@@ -330,8 +383,8 @@ def test_delays_are_learned_by_bayes_rule_and_only_of_pushed_sources_without_dat
         source.learn_delay(np.log(np.where(DELAYS == 0.25, 0.9, 0.3)))
     assert source.late == pytest.approx(25.0, rel=0.05)
     assert source.on_the_way(np.array([0.0, 25.0, 50.0])) @ source.delay_chances == pytest.approx([1, 0.5, 0], abs=0.01)
-    noisy = replace(source, false=1e15)
-    assert noisy.new_share(np.array([25.0]), np.array([1e-3])) == pytest.approx([0.5], abs=0.02), "tiny, and no nan"
+    noisy = replace(prompt(*np.full((4, 1, 1), [[[0.5]]])), false_rate=np.array([[1e15]]), early=np.array([[0.5]]))
+    assert [float(each[0, 0]) for each in noisy.weights(np.array([[1e-3]]))] == pytest.approx([0, 0], abs=1e-15)
     again = LearnedSource(np.arange(3), PUSHED, 100.0)
     again.learn_again(source.learned())
     assert again.late == source.late
@@ -349,12 +402,37 @@ def test_quality_that_an_earlier_version_stored_is_read() -> None:
     assert isinstance(policy, Whittle)
     stored = policy.signals.state()
     known, before = stored["signal_quality"], len(LEARNED)
-    for number in (before, before - 1):
+    for number in (before + len(DELAYS), before, before - 1):
         policy.signals.restore({**stored, "signal_quality": known[:, :number]})
         table = policy.signals.state()["signal_quality"]
         assert (table[:, :number] == known[:, :number]).all()
         assert table.shape == known.shape
     assert table[0, before - 1] == max(table[0, 1] - 1.0, 0.0), "as many true signals as announced changes"
+
+
+def test_counts_that_an_earlier_version_stored_of_a_pushed_source_are_its_quality() -> None:
+    policy = made(SITES)
+    assert isinstance(policy, Whittle)
+    policy.add_source(0, np.arange(SITES))
+    stored = policy.signals.state()
+    counts = stored["signal_quality"][:, : len(LEARNED) + len(DELAYS)].copy()
+    of = dict(zip(LEARNED, range(len(LEARNED)), strict=True))
+    counts[0, [of["announced"], of["unannounced"], of["false"], of["exposure"]]] = 90.0, 10.0, 50.0, 5000.0
+    policy.signals.restore({**stored, "signal_quality": counts})
+    known = policy.signals.sources[0]
+    assert known.recall == pytest.approx(0.9, abs=0.01)
+    assert known.joint.nodes[0, 1, 4] / known.learned_cycle == pytest.approx(0.01, rel=0.05)
+    again = policy.signals.state()
+    policy.signals.restore(again)
+    assert (policy.signals.state()["signal_quality"] == again["signal_quality"]).all()
+    wrong = again["signal_quality"].copy()
+    wrong[0, -2:] = 0.0, 9.0
+    with pytest.raises(InvalidValueError):
+        policy.signals.restore({**again, "signal_quality": wrong})
+    wrong = again["signal_quality"].copy()
+    wrong[0, -11] = -1e3
+    with pytest.raises(InvalidValueError):
+        policy.signals.restore({**again, "signal_quality": wrong})
 
 
 @pytest.mark.parametrize("mode", ["now", "never"])
@@ -398,9 +476,12 @@ def test_pages_differ_from_their_source_by_what_is_unusual() -> None:
         chosen = policy.select(now - last, now, np.ones(40, bool), 1)
         policy.observe(chosen, now - last[chosen], EvidenceBatch(dirty[chosen].copy()), now)
         last[chosen], dirty[chosen] = now, False
-    say = np.array([policy.signals.say(slot) for slot in range(40)])
-    assert say[::2].mean() > 0.5
-    assert say[1::2].mean() < 0.3
+    every = np.arange(40)
+    before = policy.change_probability(every, now + 1.0 - last)
+    policy.signal(every, 0, np.full(40, NAN), now + 1.0)
+    more = policy.change_probability(every, now + 1.0 - last) - before
+    assert more[::2].mean() > 0.15
+    assert more[1::2].mean() < more[::2].mean() / 3.0
 
 
 @pytest.mark.parametrize("added_first", [True, False])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.contract import Allocator
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registry import create
-from pollerd.allocation.signals.pairs import SignalTimes, Window
+from pollerd.allocation.signals.pairs import SignalTimes
 from pollerd.allocation.signals.signals import Signals
 from pollerd.allocation.signals.waiting import (
     deadline_waiting_value,
@@ -22,6 +22,7 @@ from pollerd.allocation.signals.waiting import (
     gain_of_reading,
     pending,
 )
+from tests.allocation.signal_windows import prompt
 
 START = 1.75e9
 Array = NDArray[np.float64]
@@ -84,7 +85,7 @@ def test_what_waits_is_what_simulation_counts() -> None:
         rng.poisson(mean * gap, runs) for mean in (recall * rate, (1 - recall) * rate, false_rate)
     )
     for signals in range(4):
-        of = Window.prompt(one(recall), one(false_rate), one(float(signals)), one(gap))
+        of = prompt(one(recall), one(false_rate), one(float(signals)), one(gap))
         waiting = pending([of], one(rate * gap), one(rate), np.array([gap]))
         same = announced + false == signals
         found = waiting.unannounced[0, 0] + waiting.announced[0, 0]
@@ -92,7 +93,7 @@ def test_what_waits_is_what_simulation_counts() -> None:
 
 
 def test_two_sources_do_not_count_a_change_twice() -> None:
-    of = Window.prompt(one(0.9), one(1e-6), one(1.0), one(10.0))
+    of = prompt(one(0.9), one(1e-6), one(1.0), one(10.0))
     both = pending([of, of], one(0.1), one(0.01), np.array([10.0]))
     single = pending([of], one(0.1), one(0.01), np.array([10.0]))
     assert both.announced[0, 0] == pytest.approx(single.announced[0, 0], rel=1e-3)

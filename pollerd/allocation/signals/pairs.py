@@ -293,12 +293,6 @@ class Window:
     power: Array
     cycle: Array
 
-    @classmethod
-    def prompt(cls, recall: Array, false_rate: Array, number: Array, covered: Array) -> Window:
-        """Returns one of a source that is never late, and of which all pages have as many false signals."""
-        none = np.zeros_like(recall)
-        return cls(recall, false_rate, number, covered, none, none, none, none + 1.0)
-
     def take(self, rows: NDArray[np.int64]) -> Window:
         """Selects pages, in the given order."""
         return Window(*(getattr(self, one.name)[rows] for one in fields(self)))

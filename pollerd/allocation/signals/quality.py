@@ -23,6 +23,8 @@ _KEEP = 1.0 - 1.0 / 3000.0
 """Factors by which earlier polls count less at each poll."""
 _KEEP_DISTRUSTED = 1.0 - 1.0 / 200.0
 """The same for sums of a source that is believed less than a new one: what it was like once is no guide."""
+_KEEP_JOINT = 1.0 - 1.0 / 400.0
+"""The same for what is believed of recall and false signals of a pushed source together."""
 _KEEP_MEAN = 0.98
 _KEEP_GAP = 0.8
 _SAME_READING = 1 / 32
@@ -228,7 +230,7 @@ class LearnedSource:
         A list names a page once, however often it changed. What is learned of a pushed source goes by the likelihood of
         its polls (`learn_pushed`): polls that come only on signals share out changes for ever as the first guess does.
         """
-        keep = self._keep
+        keep = _KEEP if self.log_odds >= START_LOG_ODDS else _KEEP_DISTRUSTED
         self.announced = 1.0 + keep * (self.announced - 1.0) + true
         self.unannounced = 1.0 + keep * (self.unannounced - 1.0) + unsaid * self.unnamed(signals, exposure)
         self.true = keep * self.true + true
@@ -242,11 +244,7 @@ class LearnedSource:
 
     def learn_pushed(self, log_chances: Array, polls: int) -> None:
         """Learns from polls of a pushed source, together: their log chances float64[2, 9] at `joint.nodes`."""
-        self.joint.learn(log_chances, self._keep**polls)
-
-    @property
-    def _keep(self) -> float:
-        return _KEEP if self.log_odds >= START_LOG_ODDS else _KEEP_DISTRUSTED
+        self.joint.learn(log_chances, _KEEP_JOINT**polls)
 
     def learn_delay(self, log_chances: Array) -> None:
         """Learns its delay from a poll of which these are the log chances, by DELAYS."""
@@ -421,11 +419,12 @@ def _joint_of_counts(table: NDArray[np.float64]) -> NDArray[np.float64]:
     announced, missed, false, exposure, cycle = (
         table[:, LEARNED.index(name)] for name in ("announced", "unannounced", "false", "exposure", "learned_cycle")
     )
-    mean = np.log(np.column_stack([announced / missed, false * cycle / (exposure + cycle)]))
-    precision = 1.0 / np.column_stack([1.0 / announced + 1.0 / missed, 1.0 / false])
-    precision = np.maximum(precision, _SPREADS**-2.0)
     out = np.zeros((len(table), _JOINT))
-    out[:, [0, 2]], out[:, 3:5] = precision - _SPREADS**-2.0, precision * mean
+    for known, each in ((out[:, :5], false * cycle / (exposure + cycle)), (out[:, 5:10], false / (announced + missed))):
+        mean = np.log(np.column_stack([announced / missed, each]))
+        precision = np.maximum(1.0 / np.column_stack([1.0 / announced + 1.0 / missed, 1.0 / false]), _SPREADS**-2.0)
+        known[:, [0, 2]], known[:, 3:] = precision - _SPREADS**-2.0, precision * mean
+    out[:, 5:10][:, 3:] -= _CENTRES[1] * _SPREADS**-2.0
     return out
 
 

@@ -265,20 +265,19 @@ class Signals:
     def _learn_delays(
         self, row: NDArray[np.int64], belief: Array, rates: Array, gap: Array, changed: NDArray[np.bool_]
     ) -> None:
-        """Learns the delays of sources without dates, of one level, by what polls found after no signal, or one.
+        """Learns the delays of sources without dates, of one level, by what polls found after one signal.
 
-        belief, rates float64[k, K]: of the page's rate, with signals; gap float64[k], s.
+        After none would speak for late ones as soon as a source misses changes. belief, rates float64[k, K]: of the
+        page's rate, with signals; gap float64[k], s.
         """
         for i in np.flatnonzero(row >= 0).tolist():
             of, after_poll = self._source_of(row[i]), float(self.pairs.after_poll[row[i]])
-            if not of.learns_delay or np.isnan(after_poll):
+            if not of.learns_delay or not np.isfinite(after_poll):
                 continue
-            told, open_time = of.recall * rates[i, :, None], of.open_time(gap[i])
-            level = rates[i, :, None] * (1.0 - of.recall) * gap[i] + told * open_time
-            if np.isfinite(after_poll):
-                false_rate, power = of.false_signals
-                false = false_rate * (rates[i, :, None] * of.learned_cycle) ** power
-                level += np.log((false + told) / (false + told * of.on_the_way(np.array(after_poll))))
+            told, (false_rate, power) = of.recall * rates[i, :, None], of.false_signals
+            false = false_rate * (rates[i, :, None] * of.learned_cycle) ** power
+            level = rates[i, :, None] * (1.0 - of.recall) * gap[i] + told * of.open_time(gap[i])
+            level += np.log((false + told) / (false + told * of.on_the_way(np.array(after_poll))))
             unchanged = belief[i] @ np.exp(-level)
             of.learn_delay(np.log(np.clip(1.0 - unchanged if changed[i] else unchanged, _SURE, 1.0)))
 
