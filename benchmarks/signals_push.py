@@ -7,9 +7,10 @@ half as recall and precision say. `fails`: as recall and precision say up to the
 from then on; `stops`: none from then on; `recovers`: only false ones up to then. Each mode adds ten sources, so with
 two of them two sources speak for each page; `copy` repeats the signals of the first mode. With `--known` the
 allocator is told the quality of the sources, and believes them. With `--even-precision` the same share of each page's
-signals is false. With `--batches` signals come together, so many uniform cycles apart. With `--late` they come so
-many uniform cycles late, each or with `--uneven` as the mean of an exponential distribution. Changes found are given
-for each part of the run; freshness, `delay` (mean of all changes, in uniform cycles), `in time` (share of all changes
+signals is false; with `--shuffled` each page has as many false ones as another would have then. With `--batches`
+signals come together, so many uniform cycles apart. With `--late` they come so many uniform cycles late, each or with
+`--uneven` as the mean of an exponential distribution. Changes found are given for each part of the run; freshness,
+`delay` (mean of all changes, in uniform cycles), `in time` (share of all changes
 found within the deadline, in uniform cycles) and `value` (mean of 2^(-delay / half-life) of all changes, 0 for those
 never found) for its second half. Numbers after ± are standard errors over the seeds.
 """
@@ -43,12 +44,14 @@ RATES = -np.log1p(-0.9 / np.arange(1, PAGES + 1))
 class World:
     """Pages that change at rates float64[pages], 1/s, and the source int64[pages] that speaks for each.
 
-    even_precision: whether the same share of each page's signals is false, and not at the same rate.
+    even_precision: whether the same share of each page's signals is false, and not at the same rate; shuffled: whether
+    each page has as many false ones as another page would have then.
     """
 
     rates: NDArray[np.float64]
     sources: int
     even_precision: bool = False
+    shuffled: bool = False
 
     def __post_init__(self) -> None:
         self.pages = len(self.rates)
@@ -56,7 +59,10 @@ class World:
 
     def false_rates(self, mean: float) -> NDArray[np.float64]:
         """Returns the false signals a unit of time of each page, float64[pages]."""
-        return mean * self.rates / self.rates.mean() if self.even_precision else np.full(self.pages, mean)
+        if not self.even_precision and not self.shuffled:
+            return np.full(self.pages, mean)
+        rates = np.random.default_rng(3).permutation(self.rates) if self.shuffled else self.rates
+        return mean * rates / rates.mean()
 
 
 WORLD = World(RATES, SOURCES)
@@ -152,15 +158,12 @@ class Polled:
 
 def tell(policy: Whittle, recall: float, precision: float) -> None:
     """Gives the sources their true quality, as learned from very many polls."""
-    power = 1 if WORLD.even_precision else 0
+    recall, false = min(max(recall, 1e-9), 1 - 1e-9), max(false_rate_of(recall, precision), 1e-9)
     for of in policy.signals.sources.values():
-        recall_then = min(max(recall, 1e-9), 1 - 1e-9)
-        false = max(false_rate_of(recall, precision), 1e-9)
-        mean = (
-            math.log(recall_then / (1 - recall_then)),
-            math.log(false * (1 / WORLD.rates.mean() if power else of.learned_cycle)),
-        )
-        of.joint.restore(2 * [_MANY, 0.0, _MANY, *(_MANY * number for number in mean)] + [6.0 * power - 3.0])
+        each = false / WORLD.rates.mean() if WORLD.even_precision else false * of.learned_cycle
+        means = math.log(recall / (1 - recall)), math.log(each)
+        odds = 9.0 if WORLD.even_precision else -9.0
+        of.joint.restore([*2 * [_MANY, 0.0, _MANY, *(_MANY * mean for mean in means)], odds])
         of.log_odds = MAX_LOG_ODDS
 
 
@@ -264,6 +267,7 @@ def main() -> None:
     parser.add_argument("--sources", type=int, default=SOURCES)
     parser.add_argument("--spread", type=float, default=0.0, help="of log-normal rates; 0: Zipf")
     parser.add_argument("--even-precision", action="store_true")
+    parser.add_argument("--shuffled", action="store_true")
     parser.add_argument("--batches", type=float, default=0.0, help="uniform cycles between deliveries; 0: each at once")
     parser.add_argument("--late", type=float, default=0.0, help="uniform cycles from a change to its signal")
     parser.add_argument("--uneven", action="store_true", help="delays are exponential")
@@ -271,7 +275,7 @@ def main() -> None:
     args = parser.parse_args()
     zipf = -np.log1p(-0.9 / np.arange(1, args.pages + 1))
     rates = log_normal(args.pages, args.spread) if args.spread else zipf
-    vars(WORLD).update(vars(World(rates, args.sources, args.even_precision)))
+    vars(WORLD).update(vars(World(rates, args.sources, args.even_precision, args.shuffled)))
     rows, learned = zip(*(one_run(args, args.seed + i) for i in range(args.seeds)), strict=True)
     for name in rows[0]:
         values = np.array([row[name] for row in rows])
