@@ -62,7 +62,7 @@ class World:
         if not self.even_precision and not self.shuffled:
             return np.full(self.pages, mean)
         rates = np.random.default_rng(3).permutation(self.rates) if self.shuffled else self.rates
-        return mean * rates / rates.mean()
+        return np.asarray(mean * rates / rates.mean())
 
 
 WORLD = World(RATES, SOURCES)

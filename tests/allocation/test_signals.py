@@ -254,15 +254,15 @@ def test_recall_and_false_signals_move_to_what_was_found_together() -> None:
     source, cycle = LearnedSource(np.arange(3), PUSHED, 100.0), 100.0
     odds, logs = np.meshgrid(np.linspace(-12, 12, 481), np.linspace(-12, 12, 481), indexing="ij")
     recall, false = 1 / (1 + np.exp(-odds)), np.exp(logs)
-    grid = -(odds**2) / (2 * 1.8**2) - logs**2 / (2 * 2.0**2)
-    for announced in [1.0] * 12 + [0.0] * 4:
+    grid = -((odds - 1.0) ** 2) / (2 * 2.5**2) - logs**2 / (2 * 2.0**2)
+    for announced in [1.0, 1.0, 1.0, 0.0] * 4:
         # a change in each of 16 cycles, and two signals, of which one is false if the change was announced
         def chance(r: NDArray[np.float64], v: NDArray[np.float64], told: float = announced) -> NDArray[np.float64]:
             return -v + np.where(told, np.log(r * v + 1e-12), np.log((1.0 - r) * v + 1e-12))
 
         grid += chance(recall, false)
         nodes = source.joint.nodes
-        source.learn_pushed(np.stack([chance(*nodes[0]), np.full(9, -100.0)]), 1)
+        source.learn_pushed(np.stack([chance(*nodes[0]), np.full(9, -100.0)])[None])
     weights = np.exp(grid - grid.max())
     weights /= weights.sum()
     power = source.joint.power

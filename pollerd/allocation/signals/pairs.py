@@ -247,23 +247,23 @@ class SignalReading:
     """Of k pages, K rates.
 
     level float64[k, K]: L = -ln P(unchanged) · quiet float64[k, K]: λτ, L without signals · weight float64[k, K]: the
-    part of L that signals add · silence float64[k, K]: the part that the silence of sources takes away · heard,
-    unheard float64[k, K]: evidence of signals, and of their absence, on the rate, less what is the same at all rates ·
-    say float64[k]: how far signals are believed.
+    part of L that signals add · silence float64[k, K]: the part that the silence of sources takes away ·
+    signal_evidence, silence_evidence float64[k, K]: logarithms of the evidence of signals and of their absence on the
+    rate, but for what is the same at all rates · say float64[k]: how far signals are believed.
     """
 
     level: Array
     quiet: Array
     weight: Array
     silence: Array
-    heard: Array
-    unheard: Array
+    signal_evidence: Array
+    silence_evidence: Array
     say: Array
 
     @property
     def evidence(self) -> Array:
         """Logarithms of the evidence of the signals since the last poll on the rate, float64[k, K]."""
-        return self.heard - self.unheard
+        return self.signal_evidence - self.silence_evidence
 
     @property
     def either_way(self) -> Array:
@@ -303,15 +303,15 @@ class Window:
             return np.broadcast_to(self.false_rate, rates.shape)
         return np.asarray(self.false_rate * (rates * self.cycle) ** self.power)
 
-    def weights(self, rates: Array, unheard: Array | float = 1.0) -> tuple[Array, Array]:
+    def weights(self, rates: Array, alone: Array | float = 1.0) -> tuple[Array, Array]:
         """Returns the weight of a signal at rates float64[k, K], 1/s: for a change since the poll, and for one before.
 
         By how much it raises -ln P(unchanged), and ln of how much more likely it is if the page has not changed than a
-        false one alone (equation 4 of docs/signals.md). unheard float64[k, 1]: the chance that the others kept silent.
+        false one alone (equation 4 of docs/signals.md). alone float64[k, 1]: the chance that others kept silent.
         """
         false, announced = self.false_rates(rates), self.recall * rates
         before = announced * self.early / false
-        return np.log1p(announced * unheard * (1.0 - self.early) / false / (1.0 + before)), np.log1p(before)
+        return np.log1p(announced * alone * (1.0 - self.early) / false / (1.0 + before)), np.log1p(before)
 
 
 def windows(
@@ -374,22 +374,25 @@ def read(of: Sequence[Window], say: Array, quiet: Array, rates: Array, gap: Arra
     for window in of:
         missed = missed * (1.0 - window.recall * np.minimum(window.covered / safe, 1.0))
     weight, each_rate = np.zeros_like(quiet), np.broadcast_to(rates, quiet.shape)
-    heard, more_unheard = np.zeros_like(quiet), np.zeros_like(quiet)
+    more_signals, more_silence = np.zeros_like(quiet), np.zeros_like(quiet)
     for window in of:
-        false = window.false_rates(each_rate)
         some = np.flatnonzero(window.number[:, 0] > 0)
         silent = np.ones((len(some), 1))
         for other in of:
             if other is not window:
                 silent = silent * np.where(other.number[some] > 0, 1.0, 1.0 - other.recall[some])
-        number = window.number[some]
-        each, before = window.take(some).weights(each_rate[some], silent)
+        number, signalled = window.number[some], window.take(some)
+        each, before = signalled.weights(each_rate[some], silent)
         weight[some] = np.maximum(weight[some], number * each)
-        heard[some] += number * (before + np.log(false[some] / window.false_rate[some]))
-        more_unheard += window.recall * each_rate * window.late
-        more_unheard += (false - window.false_rate) * (window.covered + window.late)
+        more_signals[some] += number * before
+        if window.late.any():
+            more_silence += window.recall * each_rate * window.late
+        if window.power.any():
+            more_signals[some] += number * np.log(signalled.false_rates(each_rate[some]) / signalled.false_rate)
+            more_silence += (window.false_rates(each_rate) - window.false_rate) * (window.covered + window.late)
     silence = quiet * (1.0 - missed)
-    return SignalReading(quiet - silence + weight, quiet, weight, silence, heard + weight, silence + more_unheard, say)
+    level = quiet - silence + weight
+    return SignalReading(level, quiet, weight, silence, weight + more_signals, silence + more_silence, say)
 
 
 def informed(rows: Array, reading: SignalReading) -> Array:

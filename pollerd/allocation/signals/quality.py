@@ -23,7 +23,7 @@ _KEEP = 1.0 - 1.0 / 3000.0
 """Factors by which earlier polls count less at each poll."""
 _KEEP_DISTRUSTED = 1.0 - 1.0 / 200.0
 """The same for sums of a source that is believed less than a new one: what it was like once is no guide."""
-_KEEP_JOINT = 1.0 - 1.0 / 400.0
+_KEEP_JOINT = 1.0 - 1.0 / 1000.0
 """The same for what is believed of recall and false signals of a pushed source together."""
 _KEEP_MEAN = 0.98
 _KEEP_GAP = 0.8
@@ -40,18 +40,17 @@ DELAYS = np.r_[0.0, 0.5 ** np.arange(6.0, 0.0, -1.0)]
 _START_DELAY = np.r_[0.0, np.full(len(DELAYS) - 1, -5.0)]
 """Logarithms of the chances of these delays for a new source, apart from what is the same for all."""
 _KEEP_DELAY = 0.995
-_SPREADS = np.array([1.8, 2.0])
-"""Standard deviations, for a new pushed source, of the log odds of its recall (as if it was anything from 0 to 1) and
-of the logarithm of its false signals."""
-_CENTRES = np.array([[0.0, 0.0], [0.0, math.log(0.5)]])
-"""Their means for each hypothesis: one false signal a uniform cycle; half a one a change, so that there are as many
-signals as changes, and what is still to be learned of a source does not make its pages seem faster or slower."""
+_SPREADS = np.array([2.5, 2.0])
+_CENTRES = np.array([[1.0, 0.0], [1.0, math.log(0.5)]])
+"""Standard deviations, for a new pushed source, of the log odds of its recall and the logarithm of its false signals,
+and their means for each hypothesis: mostly honest; one false signal a uniform cycle, or half a one a change, so that
+there are about as many signals as changes, and its pages seem neither faster nor slower while it is unknown."""
 _POINTS = math.sqrt(3.0) * np.array([(x, y) for x in (-1.0, 0.0, 1.0) for y in (-1.0, 0.0, 1.0)])
 _WEIGHTS = np.outer([1 / 6, 4 / 6, 1 / 6], [1 / 6, 4 / 6, 1 / 6]).ravel()
 """Points of a quadrature for two standard normal variables, exact up to the fifth moments, and their weights."""
-_LEAST_SPREAD = 0.3
-"""The polls that are learned from together leave at least this share of a variance: a quadrature of three points knows
-nothing between them."""
+_SPREAD_CHANGE = (0.3, 2.0)
+"""The polls that are learned from together change a variance by such a factor at most: a quadrature of three points
+knows nothing between them."""
 _START_ODDS, _MAX_ODDS = -2.0, 3.0
 """Log odds of the second hypothesis for a new source, and within which they stay: what pages are believed to be like
 follows the likelier one, and so would speak for it for ever."""
@@ -242,9 +241,9 @@ class LearnedSource:
         odds = _REST_LOG_ODDS + _KEEP_ODDS * (self.log_odds - _REST_LOG_ODDS) + evidence
         self.log_odds = min(max(odds, -MAX_LOG_ODDS), MAX_LOG_ODDS)
 
-    def learn_pushed(self, log_chances: Array, polls: int) -> None:
-        """Learns from polls of a pushed source, together: their log chances float64[2, 9] at `joint.nodes`."""
-        self.joint.learn(log_chances, _KEEP_JOINT**polls)
+    def learn_pushed(self, log_chances: Array) -> None:
+        """Learns from k polls of a pushed source, together: their log chances float64[k, 2, 9] at `joint.nodes`."""
+        self.joint.learn(log_chances.sum(0), _KEEP_JOINT ** len(log_chances))
 
     def learn_delay(self, log_chances: Array) -> None:
         """Learns its delay from a poll of which these are the log chances, by DELAYS."""
@@ -345,7 +344,7 @@ class JointQuality:
         shift = chances @ _POINTS
         off = _POINTS - shift[:, None]
         left, axes = np.linalg.eigh(np.einsum("hk,hki,hkj->hij", chances, off, off))
-        root = self._root @ axes * np.sqrt(np.clip(left, _LEAST_SPREAD, 1.0))[:, None]
+        root = self._root @ axes * np.sqrt(np.clip(left, *_SPREAD_CHANGE))[:, None]
         precision = np.linalg.inv(root @ root.transpose(0, 2, 1))
         mean = self._mean + (self._root @ shift[:, :, None])[:, :, 0]
         more = (precision @ mean[:, :, None])[:, :, 0] - _CENTRES * _SPREADS**-2.0
@@ -420,11 +419,12 @@ def _joint_of_counts(table: NDArray[np.float64]) -> NDArray[np.float64]:
         table[:, LEARNED.index(name)] for name in ("announced", "unannounced", "false", "exposure", "learned_cycle")
     )
     out = np.zeros((len(table), _JOINT))
-    for known, each in ((out[:, :5], false * cycle / (exposure + cycle)), (out[:, 5:10], false / (announced + missed))):
+    signals = false * cycle / (exposure + cycle), false / (announced + missed)
+    for known, each, centre in zip((out[:, :5], out[:, 5:10]), signals, _CENTRES, strict=True):
         mean = np.log(np.column_stack([announced / missed, each]))
         precision = np.maximum(1.0 / np.column_stack([1.0 / announced + 1.0 / missed, 1.0 / false]), _SPREADS**-2.0)
-        known[:, [0, 2]], known[:, 3:] = precision - _SPREADS**-2.0, precision * mean
-    out[:, 5:10][:, 3:] -= _CENTRES[1] * _SPREADS**-2.0
+        known[:, [0, 2]] = precision - _SPREADS**-2.0
+        known[:, 3:] = precision * mean - centre * _SPREADS**-2.0
     return out
 
 

@@ -257,7 +257,7 @@ class Signals:
         ids = self.pairs.source[row[some]]
         for source in np.unique(ids).tolist():
             here = ids == source
-            self.sources[source].learn_pushed(chances[here].sum(0), int(here.sum()))
+            self.sources[source].learn_pushed(chances[here])
 
     def _source_of(self, row: int) -> LearnedSource:
         return self.sources[int(self.pairs.source[row])]

@@ -149,7 +149,7 @@ _MIN_AHEAD, _MAX_AHEAD = 1 / 256, 1 / 8
 first."""
 _SHORT = 1 / 64
 """Part of a uniform cycle: a page that may wait so long whatever its sources say needs no tight bound."""
-_DOUBT_STEP, _MISSED_STEP, _FALSE_STEP, _POWER_STEP, _LATE_STEP = 0.25, 0.1, 0.05, 0.01, 1 / 2048
+_DOUBT_STEP, _MISSED_STEP, _FALSE_STEP, _POWER_STEP, _LATE_STEP = 0.25, 0.1, 0.05, 0.02, 1 / 2048
 """Tight bounds allow for twice these steps to the worse in what was learned of a source: in the logs of how little it
 is believed, of the share that it misses and of its false rate, in the power of the rate with which false signals grow,
 and in its delay, as a part of a uniform cycle."""
@@ -235,7 +235,7 @@ class SignalBounds:
         if some.size:
             pages = pages.take(some)
             reading = pages.reading
-            belief = normalised(pages.rows, reading.say[:, None] * reading.heard)
+            belief = normalised(pages.rows, reading.say[:, None] * reading.signal_evidence)
             untold = reading.silence[:, 0] / pages.rates[:, 0]
             out[some] = np.maximum(
                 value[some], self._pages.index(pages, belief, reading.quiet + reading.weight, untold)
@@ -304,7 +304,7 @@ class SignalBounds:
         # The belief is fastest where silence is believed least, and signals most.
         believed = np.where(reading.weight[:, 0] > 0.0, 1.0, less)
         more, fewer = 1.0 + 2.0 * _FALSE_STEP, 1.0 - 2.0 * _FALSE_STEP
-        evidence = more * reading.heard - fewer * reading.unheard
+        evidence = more * reading.signal_evidence - fewer * reading.silence_evidence
         mine = self._pages.index(pages, normalised(rows, believed[:, None] * evidence), level, slack)
         bound = np.maximum(less * mine + (1.0 - less) * self._without(pages.slots, later), mine * believed)
         # Of each rate of an earlier belief at least this share is in the later one.
