@@ -85,7 +85,7 @@ async def test_what_work_says_is_in_the_language_of_who_asked(worker_pool: Worke
     """Errors, reasons in results, and what the pool says of work; each piece of work in the language of its caller."""
     await worker_pool.do(learn_pseudo, 0)
     settings = canonical({"default": {"conditions": {"appears": {"text": "in stock"}}}})
-    page = (settings, b"<p>7 EUR</p>", "text/html", "https://7.example/", {"default": b"6 EUR"}, {})
+    page: tuple[object, ...] = (settings, b"<p>7 EUR</p>", "text/html", "https://7.example/", {"default": b"6 EUR"}, {})
     listing = ("sitemap", b"", None, "https://7.example/", "re:(7")
     with speaking(PseudoLanguage()):
         with pytest.raises(InvalidValueError) as refused:

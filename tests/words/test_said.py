@@ -90,7 +90,9 @@ def test_values_that_are_counted_in_errors_are_in_the_catalogue() -> None:
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "InvalidValueError" and len(node.args) > 2
         if isinstance(node.args[2], ast.JoinedStr)
-        if any(isinstance(part, ast.Constant) and re.search("[a-z]{2}", part.value) for part in node.args[2].values)
+        if any(
+            isinstance(part, ast.Constant) and re.search("[a-z]{2}", str(part.value)) for part in node.args[2].values
+        )
     ]
     assert left == []
 

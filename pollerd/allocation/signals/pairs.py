@@ -43,10 +43,9 @@ class Pairs:
     of the time at which the list was made · `after_poll` float32[m], s from the page's last poll to the only undated
     signal of a pushed source since then; inf: none, nan: several, or of a page without polls · `early` float32[m]: how
     many of these signals, if all were true, would tell of changes before the page's last poll, expected, as far as its
-    source is late
-    · `false`, `usual` float32[m]: signals before the page's polls that told of no change, expected, and as many as are
-    usual for its source. 45 bytes a row, and 4 a slot. With `times` also `time` float32[m], s after `origin` of the
-    page's signals since its last poll, not finite: none; else it is empty.
+    source is late · `false`, `usual` float32[m]: signals before the page's polls that told of no change, expected, and
+    as many as are usual for its source, with forgetting. 45 bytes a row, and 4 a slot. With `times` also `time`
+    float32[m], s after `origin` of the page's signals since its last poll, not finite: none; else it is empty.
     """
 
     def __init__(self, times: SignalTimes = SignalTimes.NONE) -> None:
@@ -112,8 +111,8 @@ class Pairs:
 
     def learn_false(self, rows: NDArray[np.int64], false: NDArray[np.float64], usual: NDArray[np.float64]) -> None:
         """Counts false signals of distinct rows int64[k], float64[k] expected, and as many as are usual there."""
-        self.false[rows] += false
-        self.usual[rows] += usual
+        self.false[rows] = _KEEP * self.false[rows] + false
+        self.usual[rows] = _KEEP * self.usual[rows] + usual
 
     def own_false(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Returns how many times as many false signals rows int64[k] have as is usual for their sources, float64[k]."""
