@@ -346,11 +346,11 @@ class JointQuality:
         left, axes = np.linalg.eigh(np.einsum("hk,hki,hkj->hij", chances, off, off))
         root = self._root @ axes * np.sqrt(np.clip(left, *_SPREAD_CHANGE))[:, None]
         mean = self._mean + (self._root @ shift[:, :, None])[:, :, 0]
-        # never less sure than of a new one: what several sources taught is added for others
+        # never less sure than of a new one: what several sources gained is added for others
         more, axes = np.linalg.eigh(np.linalg.inv(root @ root.transpose(0, 2, 1)) - np.diag(_SPREADS**-2.0))
-        taught = axes * np.maximum(more, 0.0)[:, None] @ axes.transpose(0, 2, 1)
-        pulled = (taught @ mean[:, :, None])[:, :, 0] + (mean - _CENTRES) * _SPREADS**-2.0
-        self.known = keep * np.column_stack([taught[:, 0, 0], taught[:, 0, 1], taught[:, 1, 1], pulled])
+        gained = axes * np.maximum(more, 0.0)[:, None] @ axes.transpose(0, 2, 1)
+        pulled = (gained @ mean[:, :, None])[:, :, 0] + (mean - _CENTRES) * _SPREADS**-2.0
+        self.known = keep * np.column_stack([gained[:, 0, 0], gained[:, 0, 1], gained[:, 1, 1], pulled])
         odds = _START_ODDS + keep * (self.odds - _START_ODDS) + float(evidence[1] - evidence[0])
         self.odds = min(max(odds, -_MAX_ODDS), _MAX_ODDS)
         self._settle()

@@ -238,22 +238,24 @@ class Signals:
         which = [i for i in np.flatnonzero(row >= 0).tolist() if self._source_of(row[i]).polled_as == PUSHED]
         if not which:
             return
-        some, reading = np.array(which), read_before[0].take(np.array(which))
-        of, mine = [one.take(some) for one in read_before[1] if one is not window], window.take(some)
-        gap, nodes = reading.quiet[:, 0] / rates[some, 0], np.stack([self._source_of(i).joint.nodes for i in row[some]])
-        chances = np.empty((len(some), 2, nodes.shape[-1]))
-        for power, point in np.ndindex(chances.shape[1:]):
-            recall, signals = nodes[:, power, :, point].T[:, :, None]
-            false_rate = signals / mine.cycle
-            then = replace(mine, recall=recall, false_rate=false_rate, power=np.full_like(recall, power))
-            read_then = read([then, *of], reading.say, reading.quiet, rates[some], gap)
-            most = read_then.evidence.max(1, keepdims=True)
-            likely = rows[some] * np.exp(read_then.evidence - most)
-            unchanged = (likely * np.exp(-read_then.level)).sum(1)
-            found = np.where(changed[some], likely.sum(1) - unchanged, unchanged)
-            # of false signals, too, of a page that changes once a cycle, which the reading leaves out
-            usual = mine.number * np.log(false_rate) - false_rate * (mine.covered + mine.late)
-            chances[:, power, point] = (most + usual)[:, 0] + np.log(np.maximum(found, _SURE))
+        some = np.array(which)
+        nodes = np.stack([self._source_of(i).joint.nodes for i in row[some]])
+        # each poll at all points of both hypotheses, in one reading
+        points = nodes.shape[1] * nodes.shape[-1]
+        every = np.repeat(some, points)
+        recall, signals = (nodes[:, :, i].reshape(-1, 1) for i in (0, 1))
+        power = np.tile(np.repeat([0.0, 1.0], nodes.shape[-1]), len(some))[:, None]
+        mine, of = window.take(every), [one.take(every) for one in read_before[1] if one is not window]
+        mine = replace(mine, recall=recall, false_rate=signals / mine.cycle, power=power)
+        quiet, rates = read_before[0].quiet[every], rates[every]
+        reading = read([mine, *of], read_before[0].say[every], quiet, rates, quiet[:, 0] / rates[:, 0])
+        most = reading.evidence.max(1, keepdims=True)
+        likely = rows[every] * np.exp(reading.evidence - most)
+        unchanged = (likely * np.exp(-reading.level)).sum(1)
+        found = np.where(changed[every], likely.sum(1) - unchanged, unchanged)
+        # of false signals, too, of a page that changes once a cycle, which the reading leaves out
+        usual = mine.number * np.log(mine.false_rate) - mine.false_rate * (mine.covered + mine.late)
+        chances = ((most + usual)[:, 0] + np.log(np.maximum(found, _SURE))).reshape(len(some), *nodes.shape[1::2])
         ids = self.pairs.source[row[some]]
         for source in np.unique(ids).tolist():
             here = ids == source

@@ -303,8 +303,9 @@ class SignalBounds:
         level = reading.level + pages.rates * slack[:, None] + 2.0 * _FALSE_STEP * reading.weight
         # The belief is fastest where silence is believed least, and signals most.
         believed = np.where(reading.weight[:, 0] > 0.0, 1.0, less)
-        more, fewer = 1.0 + 2.0 * _FALSE_STEP, 1.0 - 2.0 * _FALSE_STEP
-        evidence = more * reading.signal_evidence - fewer * reading.silence_evidence
+        # false signals are evidence on the rate where they grow with it
+        both = reading.signal_evidence - reading.weight + reading.silence_evidence - reading.silence
+        evidence = reading.evidence + 2.0 * _FALSE_STEP * both
         mine = self._pages.index(pages, normalised(rows, believed[:, None] * evidence), level, slack)
         bound = np.maximum(less * mine + (1.0 - less) * self._without(pages.slots, later), mine * believed)
         # Of each rate of an earlier belief at least this share is in the later one.
