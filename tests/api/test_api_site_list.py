@@ -201,8 +201,8 @@ async def test_commands(api: Api, three: list[int]) -> None:
         (("pause",), "--all"),
         (("pause", "--all", "--tag", "x"), "--all"),
         (("pause", "x", "--all"), "takes no value"),
-        (("weight", "--all"), "must be a number, or none"),
-        (("tag", "--all"), "1 to 64"),
+        (("weight", "--all"), "VALUE is missing: the weight, or none"),
+        (("tag", "--all"), "VALUE is missing: the tag"),
         (("pause", "--all", "--min-interval", "5"), "go with limits"),
     ],
 )
