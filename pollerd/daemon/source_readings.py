@@ -264,8 +264,8 @@ class Applied:
         counts = (
             (self.joined, "joined"),
             (self.existing, _("there before")),
-            (self.vanished, "vanished"),
-            (self.paused, "paused"),
+            (self.vanished, _("vanished")),
+            (self.paused, _("paused")),
             (self.returned, _("returned")),
             (self.deleted, _("skipped: deleted by a user")),
             (self.over_limit, _("skipped: over the limit")),

@@ -24,7 +24,6 @@ from pollerd.allocation.signals.quality import (
     LearnedSource,
     due_level,
     fetch_gain,
-    signal_weight,
     waiting_value,
 )
 from pollerd.allocation.signals.signals import Signals
@@ -132,7 +131,9 @@ def test_probability_unchanged_is_that_of_random_draws() -> None:
     rng = np.random.default_rng(1)
     announced, false = rng.poisson(recall * rate * gap, draws), rng.poisson(false_rate * gap, draws)
     unannounced = rng.poisson((1 - recall) * rate * gap, draws)
-    weight = signal_weight(np.array(rate), recall, false_rate)
+    one = np.ones((1, 1))
+    window = prompt(recall * one, false_rate * one, one, gap * one)
+    weight = float(window.weights(rate * one)[0][0, 0])
     for number in range(4):
         those = announced + false == number
         drawn = ((announced + unannounced) == 0)[those].mean()
@@ -769,3 +770,10 @@ def test_what_many_hardly_known_sources_taught_is_passed_on() -> None:
     state = policy.signals.state()
     policy.signals.restore(state)
     assert (policy.signals.state()["signal_quality"] == state["signal_quality"]).all()
+
+
+def test_recall_stays_below_one_whatever_was_stored() -> None:
+    """Bounds of indices take the logarithm of what a source misses."""
+    source = LearnedSource(np.arange(3), PUSHED, 100.0)
+    source.joint.restore([*2 * [1e9, 0.0, 1e9, 1e12, 0.0], 0.0])
+    assert 0.999 < source.recall < 1.0

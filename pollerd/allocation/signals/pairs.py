@@ -43,8 +43,8 @@ class Pairs:
     of the time at which the list was made · `after_poll` float32[m], s from the page's last poll to the only undated
     signal of a pushed source since then; inf: none, nan: several, or of a page without polls · `early` float32[m]: how
     many of these signals, if all were true, would tell of changes before the page's last poll, expected, as far as its
-    source is late · `false`, `usual` float32[m]: signals before the page's polls that told of no change, expected, and
-    as many as are usual for its source, with forgetting. 45 bytes a row, and 4 a slot. With `times` also `time`
+    source is late · `false`, `usual` float32[m]: expected numbers of false signals before the page's polls, there and
+    as is usual for its source, with forgetting. 45 bytes a row, and 4 a slot. With `times` also `time`
     float32[m], s after `origin` of the page's signals since its last poll, not finite: none; else it is empty.
     """
 

@@ -24,7 +24,7 @@ _KEEP = 1.0 - 1.0 / 3000.0
 _KEEP_DISTRUSTED = 1.0 - 1.0 / 200.0
 """The same for sums of a source that is believed less than a new one: what it was like once is no guide."""
 _KEEP_JOINT = 1.0 - 1.0 / 1000.0
-"""The same for what is believed of recall and false signals of a pushed source together."""
+"""The same for the joint distribution of recall and false signals of a pushed source."""
 _KEEP_MEAN = 0.98
 _KEEP_GAP = 0.8
 _SAME_READING = 1 / 32
@@ -51,6 +51,8 @@ _WEIGHTS = np.outer([1 / 6, 4 / 6, 1 / 6], [1 / 6, 4 / 6, 1 / 6]).ravel()
 _SPREAD_CHANGE = (0.3, 2.0)
 """The polls that are learned from together change a variance by such a factor at most: a quadrature of three points
 knows nothing between them."""
+_LEAST_RECALL = 1e-9
+"""A recall is kept this far from 0 and 1."""
 _START_ODDS, _MAX_ODDS = -2.0, 3.0
 """Log odds of the second hypothesis for a new source, and within which they stay: what pages are believed to be like
 follows the likelier one, and so would speak for it for ever."""
@@ -327,7 +329,8 @@ class JointQuality:
         self._mean = (self._spread @ (self.known[:, 3:] + _CENTRES * _SPREADS**-2.0)[:, :, None])[:, :, 0]
         self._root = np.linalg.cholesky(self._spread)
         at = self._mean[:, None] + _POINTS @ self._root.transpose(0, 2, 1)
-        self.nodes = np.stack([say_at(at[:, :, 0]), np.exp(at[:, :, 1])], axis=1)
+        recall = np.clip(say_at(at[:, :, 0]), _LEAST_RECALL, 1.0 - _LEAST_RECALL)
+        self.nodes = np.stack([recall, np.exp(at[:, :, 1])], axis=1)
         """Recall and false signals, a uniform cycle or a change, at the points of each hypothesis: float64[2, 2, 9]."""
         self.power = float(say_at(np.array(self.odds)))
         """Power of the rate of changes with which false signals grow, 0 to 1: the chance of the second hypothesis."""
@@ -517,11 +520,6 @@ _LEAST = 1e-300
 _ROWS = np.r_[0.0, np.exp(np.linspace(-30.0, 0.0, 3000))]
 """Probabilities F at which the price of a due page is tabulated."""
 _PRICES = 1.0 - _ROWS + _ROWS * np.log(np.maximum(_ROWS, _LEAST))
-
-
-def signal_weight(rate: Array, recall: Array | float, false_rate: Array | float) -> Array:
-    """Returns b = ln(1 + r λ / ν), by which one signal raises -ln P(unchanged); shapes that broadcast, rates in 1/s."""
-    return np.asarray(np.log1p(recall * rate / false_rate))
 
 
 def due_level(price: Array) -> Array:
